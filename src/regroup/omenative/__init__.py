@@ -1,0 +1,1 @@
+"""InferenceService in OMENative mode (``ome.io/v1beta1``): everything but ``controller`` and ``webhook`` is pure."""

@@ -1,0 +1,1 @@
+"""Puts the pieces together: configuration, start-up, CRDs, manifests."""

@@ -1,0 +1,1 @@
+"""Bytes and HTTP: transport, authentication, codec, patches, API errors. Knows no kind and no controller."""
