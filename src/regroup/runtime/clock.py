@@ -27,7 +27,7 @@ class SystemClock:
 
 
 class LoopClock:
-    """Wall time that advances exactly as the running loop's ``time()``: virtual in tests, faster than the wall in a sped-up sandbox."""
+    """Wall time that advances as the running loop's ``time()`` does: virtual in tests, sped up in a sandbox."""
 
     def __init__(self, *, start: datetime) -> None:
         self._start = start
