@@ -104,6 +104,31 @@ class Condition(View, frozen=True, gc=False, kw_only=True):
     last_transition_time: datetime | None = None
 
 
+class ObjectRef(View, frozen=True, gc=False, kw_only=True):
+    """A reference to an object as events carry it."""
+
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+
+def object_ref(obj: HasMeta, *, api_version: str, kind: str) -> ObjectRef:
+    """The reference to ``obj``, which does not know its own kind."""
+    meta = obj.metadata
+    return ObjectRef(
+        api_version=api_version,
+        kind=kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+
+
 class ListMeta(
     View,
     frozen=True,

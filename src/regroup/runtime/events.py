@@ -1,8 +1,8 @@
 """Events (``events.k8s.io/v1``) that a controller tells people: aggregated, bounded, never in the way of the work.
 
-``event()`` only notes; ``run()`` writes. An event that repeats (same objects, type, reason, action and message) becomes a series on the
-first Event object instead of a new object. A source that floods is cut off by a token bucket for each object, and the number
-that was dropped is kept in ``statistics()``. Events are told, not state: one that cannot be written is dropped, never retried for ever.
+``event()`` only notes; ``run()`` writes. An event that repeats (same objects, type, reason, action and message) becomes a
+series on the first Event object instead of a new object. A source that floods is cut off by a token bucket for each object, and
+the number that was dropped is kept in ``statistics()``. Events are told, not state: one that cannot be written is dropped.
 """
 
 import asyncio
