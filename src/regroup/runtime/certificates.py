@@ -19,6 +19,7 @@ from typing import Any
 
 import structlog
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -97,11 +98,7 @@ def refreshed(bundle: Bundle | None, names: Sequence[str], *, now: datetime) -> 
             serving.verify_directly_issued_by(ca)
             return bundle
         return renew(bundle, names, now=now)
-    except (ValueError, TypeError, IndexError):
-        return issue(names, now=now)
-    except Exception as error:  # InvalidSignature has no narrower public base
-        if type(error).__name__ != "InvalidSignature":
-            raise
+    except (ValueError, TypeError, IndexError, InvalidSignature):
         return issue(names, now=now)
 
 

@@ -101,8 +101,8 @@ class Election:
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lease, then run ``lead`` while it is held.
 
-        Returns when ``lead`` returns. Raises ``LeadershipLost`` after cancelling ``lead`` when the lease was lost. Cancelling is a
-        clean stop: the lease is released so that the next candidate need not wait.
+        Returns when ``lead`` returns. Raises ``LeadershipLost`` after cancelling ``lead`` when the lease was lost.
+        Cancelling is a clean stop: the lease is released so that the next candidate need not wait.
         """
         await self._acquire()
         self._leads = True
