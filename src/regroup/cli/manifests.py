@@ -1,0 +1,53 @@
+"""``regroup manifests``: print what a cluster needs, ready for ``kubectl apply -f -``."""
+
+from pathlib import Path
+
+import click
+
+from regroup.cli.values import name_list
+from regroup.operator import manifests
+from regroup.operator.config import NAMESPACE
+from regroup.wire import yamlish
+
+
+def _parts(_: click.Context, __: click.Parameter, value: str | None) -> list[str]:
+    parts = name_list(value)
+    unknown = [part for part in parts if part not in manifests.PARTS]
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)}: choose from {', '.join(manifests.PARTS)}")
+    return [name for name in manifests.PARTS if name in parts]
+
+
+@click.command(
+    "manifests",
+    epilog="""\b
+Examples:
+  regroup manifests | kubectl apply --server-side -f -
+  regroup manifests --only crds,rbac
+  regroup manifests --namespaces inference,training --image registry.example/regroup:1.0""",
+)
+@click.option("--only", callback=_parts, metavar="PART,...", help=f"Only these parts: {', '.join(manifests.PARTS)}.")
+@click.option("--namespace", default=NAMESPACE, show_default=True, help="The operator's own namespace.")
+@click.option(
+    "--namespaces", metavar="NAME,...", help="Keep only these namespaces, with Roles in each in place of a ClusterRole."
+)
+@click.option("--image", default=manifests.ManifestOptions.image, show_default=True, help="The operator's image.")
+@click.option("--replicas", default=manifests.ManifestOptions.replicas, show_default=True, type=click.IntRange(1, 10))
+@click.option("--webhook-url", default="", metavar="URL", help="Webhooks by URL, for an operator that runs outside the cluster.")
+@click.option(
+    "--ca-bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="PEM file that API servers shall trust."
+)
+def command(
+    only: list[str], namespace: str, namespaces: str | None, image: str, replicas: int, webhook_url: str, ca_bundle: Path | None
+) -> None:
+    """Print CRDs, rights, webhooks and the Deployment as YAML."""
+    options = manifests.ManifestOptions(
+        namespace=namespace,
+        image=image,
+        replicas=replicas,
+        namespaces=name_list(namespaces),
+        webhook_url=webhook_url,
+        ca_bundle=ca_bundle.read_bytes() if ca_bundle else b"",
+    )
+    documents = manifests.manifests(options, only=only)
+    click.echo("---\n".join(yamlish.dump(document) for document in documents), nl=False)

@@ -1,0 +1,64 @@
+"""The rights that the operator has: the verbs that it uses on the kinds that it uses, and no more.
+
+Three parts: what it does to workloads (in all namespaces, or in chosen ones), what has no namespace, and what it keeps for
+itself in its own namespace.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+Rule = dict[str, Any]
+
+
+def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], *, names: Sequence[str] = ()) -> Rule:
+    rule: Rule = {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+    if names:
+        rule["resourceNames"] = list(names)
+    return rule
+
+
+_READ = ("get", "list", "watch")
+
+
+def workload_rules() -> list[Rule]:
+    """What the operator does in the namespaces whose groups it keeps."""
+    return [
+        _rule("leaderworkerset.x-k8s.io", ["leaderworkersets"], [*_READ, "patch", "update"]),
+        _rule("leaderworkerset.x-k8s.io", ["leaderworkersets/status"], ["get", "patch", "update"]),
+        # Owner references that block their owner's deletion need this where OwnerReferencesPermissionEnforcement is on.
+        _rule("leaderworkerset.x-k8s.io", ["leaderworkersets/finalizers"], ["update"]),
+        _rule("", ["pods"], [*_READ, "patch", "update", "delete", "deletecollection"]),
+        _rule("", ["pods/status"], ["patch"]),
+        _rule("", ["pods/finalizers"], ["update"]),
+        _rule("", ["services"], [*_READ, "create", "patch", "update", "delete"]),
+        _rule("apps", ["statefulsets"], [*_READ, "create", "patch", "update", "delete"]),
+        _rule("apps", ["statefulsets/finalizers"], ["update"]),
+        _rule("apps", ["controllerrevisions"], [*_READ, "create", "patch", "update", "delete"]),
+        _rule("events.k8s.io", ["events"], ["create", "patch"]),
+    ]
+
+
+def cluster_rules(*, webhooks: Sequence[str]) -> list[Rule]:
+    """What has no namespace: nodes (read), and the CA bundle of our own webhook configurations."""
+    return [
+        _rule("", ["nodes"], _READ),
+        _rule(
+            "admissionregistration.k8s.io",
+            ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+            ["get", "patch", "update"],
+            names=webhooks,
+        ),
+        # A create cannot be limited by name: it serves `regroup run --webhook-url`, which registers its own webhooks.
+        _rule("admissionregistration.k8s.io", ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"], ["create"]),
+    ]
+
+
+def home_rules(*, lease: str, secret: str) -> list[Rule]:
+    """What the operator keeps for itself in its own namespace: one Lease, one Secret."""
+    return [
+        _rule("coordination.k8s.io", ["leases"], ["create"]),
+        _rule("coordination.k8s.io", ["leases"], ["get", "update"], names=[lease]),
+        _rule("", ["secrets"], ["create"]),
+        _rule("", ["secrets"], ["get", "update"], names=[secret]),
+        _rule("events.k8s.io", ["events"], ["create", "patch"]),
+    ]

@@ -1,0 +1,202 @@
+"""Starts an operator: checks that it can work here, serves webhooks and health, waits for the lease, runs the controllers.
+
+Webhooks are answered by every replica, controllers run in the one that leads. Losing the lease or the death of any task ends
+``run`` with that error: a process that is alive, healthy and deaf must not exist.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+from regroup.kube.resources import MUTATING_WEBHOOKS, NODES, PODS, STATEFULSETS, VALIDATING_WEBHOOKS
+from regroup.leaderworkerset import webhook as lws_webhook
+from regroup.leaderworkerset.controller import setup as lws_setup
+from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.operator.config import LEASE, SECRET, OperatorConfig
+from regroup.operator.manifests import WEBHOOK_CONFIGURATION
+from regroup.runtime.admission import AdmissionServer
+from regroup.runtime.certificates import Certificates, trust
+from regroup.runtime.clock import Clock
+from regroup.runtime.election import Election
+from regroup.runtime.events import EventRecorder
+from regroup.runtime.health import HealthServer
+from regroup.runtime.manager import Manager
+from regroup.runtime.metrics import Metrics
+from regroup.wire.client import Client
+from regroup.wire.errors import NotFound
+from regroup.wire.resource import Resource
+
+COMPONENT = "leaderworkerset"
+"""``reportingController`` of our events, as users of the upstream project filter by."""
+DEAF_AFTER = 300.0
+"""Seconds without a working watch after which liveness fails, so that the kubelet starts us anew."""
+
+_CONFIGURATIONS = {MUTATING_WEBHOOKS: [WEBHOOK_CONFIGURATION], VALIDATING_WEBHOOKS: [WEBHOOK_CONFIGURATION]}
+
+
+class NotInstalled(Exception):
+    """The cluster does not serve our resources."""
+
+
+class Operator:
+    """One operator process against one cluster. ``run`` is its life; cancelling it is a clean stop."""
+
+    def __init__(self, client: Client, *, config: OperatorConfig, clock: Clock, rng: random.Random, log: Any = None) -> None:
+        self._client = client
+        self._config = config
+        self._clock, self._rng = clock, rng
+        self._log = log or structlog.get_logger("operator")
+        self.metrics = Metrics()
+        self.admission = AdmissionServer(log=self._log)
+        lws_webhook.register(self.admission)
+        self.manager = Manager(client, clock=clock, rng=rng, namespaces=config.namespaces, metrics=self.metrics)
+        self.recorder = EventRecorder(client, component=COMPONENT, instance=config.identity, clock=clock)
+        self.manager.add(self.recorder.run, name="events")
+        lws_setup.setup(
+            self.manager,
+            recorder=self.recorder,
+            settings=lws_setup.Settings(node_loss_grace=config.node_loss_grace, workers=config.workers),
+            metrics=self.metrics,
+        )
+        self._election: Election | None = None
+        if config.leader_elect:
+            self._election = Election(
+                client, namespace=config.home, name=LEASE, identity=config.identity, clock=clock, rng=rng, log=self._log
+            )
+        self.webhook_port = 0
+        self.metrics_port = 0
+        self._webhooks_up = asyncio.Event()
+
+    @property
+    def ready(self) -> asyncio.Event:
+        """Set while this process leads and its caches are filled."""
+        return self.manager.ready
+
+    async def run(self) -> None:
+        """Work until cancelled.
+
+        Raises ``NotInstalled``, ``WireError`` (unreachable, refused), ``OSError`` (a port that is taken), ``LeadershipLost``.
+        """
+        await self.check()
+        certificates = await self._certificates()
+        async with asyncio.TaskGroup() as tasks:
+            if certificates is not None:
+                tasks.create_task(self._serve_webhooks(certificates), name="webhooks")
+                await self._webhooks_up.wait()
+                await self._follow(tasks, certificates)
+            if self._config.metrics_port is not None:
+                tasks.create_task(self._serve_health(self._config.metrics_port), name="health")
+            await self._lead()
+            raise asyncio.CancelledError
+
+    async def check(self) -> None:
+        """See that the cluster serves our resources and lets us read what we watch. Raises ``NotInstalled`` or ``WireError``."""
+        namespaces = self._config.namespaces or [None]
+        try:
+            for namespace in namespaces:
+                await self._client.list(LEADERWORKERSETS, namespace=namespace, limit=1)
+        except NotFound:
+            raise NotInstalled(f"the cluster does not serve {LEADERWORKERSETS}") from None
+        for resource in (PODS, STATEFULSETS):
+            for namespace in namespaces:
+                await self._client.list(resource, namespace=namespace, limit=1)
+        await self._client.list(NODES, limit=1)
+
+    async def _lead(self) -> None:
+        if self._election is None:
+            await self.manager.run()
+        else:
+            await self._election.run(self._manage)
+
+    async def _manage(self) -> None:
+        self.metrics.leading(LEASE, leads=True)
+        try:
+            await self.manager.run()
+        finally:
+            self.metrics.leading(LEASE, leads=False)
+
+    async def _certificates(self) -> Certificates | None:
+        config = self._config
+        if config.webhook_port is None:
+            return None
+        certificates = Certificates(names=config.certificate_names(), clock=self._clock, log=self._log)
+        if config.certificate_dir is not None:
+            folder = config.certificate_dir
+            certificates.use_files(certificate=folder / "tls.crt", key=folder / "tls.key")
+        elif config.webhook_url:
+            await certificates.load()
+        else:
+            await certificates.load(client=self._client, namespace=config.home, secret=SECRET)
+        return certificates
+
+    async def _serve_webhooks(self, certificates: Certificates) -> None:
+        def bound(port: int) -> None:
+            self.webhook_port = port
+            self._webhooks_up.set()
+            self._log.info("webhooks served", port=port)
+
+        await self.admission.serve(
+            host=self._config.host, port=self._config.webhook_port or 0, context=certificates.context, ready=bound
+        )
+
+    async def _follow(self, tasks: asyncio.TaskGroup, certificates: Certificates) -> None:
+        """Make API servers trust what we serve with, now and whenever it changes."""
+        config = self._config
+        if config.certificate_dir is not None:
+            folder = config.certificate_dir
+            tasks.create_task(
+                certificates.follow_files(certificate=folder / "tls.crt", key=folder / "tls.key"), name="mounted certificate"
+            )
+            return
+        announce: Callable[[bytes], Awaitable[None]]
+        if config.webhook_url:
+            announce = self._register
+            await announce(certificates.ca)
+            tasks.create_task(certificates.keep(on_trust=announce), name="certificate")
+        else:
+            announce = self._trust
+            await announce(certificates.ca)
+            tasks.create_task(
+                certificates.keep(client=self._client, namespace=config.home, secret=SECRET, on_trust=announce),
+                name="certificate",
+            )
+
+    async def _trust(self, ca: bytes) -> None:
+        await trust(self._client, _CONFIGURATIONS, ca)
+
+    async def _register(self, ca: bytes) -> None:
+        """Register our webhooks by URL, for an operator outside the cluster."""
+        configurations = lws_webhook.webhook_configurations(
+            name=WEBHOOK_CONFIGURATION,
+            service=None,
+            url=self._config.webhook_url,
+            ca_bundle=ca,
+            namespaces=self._config.namespaces,
+        )
+        for configuration in configurations:
+            resource = _configuration_resource(configuration["kind"])
+            await self._client.apply(resource, configuration["metadata"]["name"], configuration)
+        self._log.info("webhooks registered", url=self._config.webhook_url)
+
+    async def _serve_health(self, port: int) -> None:
+        def bound(port: int) -> None:
+            self.metrics_port = port
+            self._log.info("metrics and probes served", port=port)
+
+        server = HealthServer(liveness={"watches": self._deaf}, readiness={"webhooks": self._not_serving}, metrics=self.metrics)
+        await server.serve(host=self._config.host, port=port, ready=bound)
+
+    def _not_serving(self) -> str | None:
+        if self._config.webhook_port is not None and not self._webhooks_up.is_set():
+            return "webhooks are not served yet"
+        return None
+
+    def _deaf(self) -> str | None:
+        return self.manager.cache.unhealthy(longer_than=DEAF_AFTER)
+
+
+def _configuration_resource(kind: str) -> Resource:
+    return MUTATING_WEBHOOKS if kind == MUTATING_WEBHOOKS.kind else VALIDATING_WEBHOOKS
