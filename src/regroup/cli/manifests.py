@@ -38,7 +38,14 @@ Examples:
     "--ca-bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="PEM file that API servers shall trust."
 )
 def command(
-    only: list[str], namespace: str, namespaces: str | None, image: str, replicas: int, webhook_url: str, ca_bundle: Path | None
+    *,
+    only: list[str],
+    namespace: str,
+    namespaces: str | None,
+    image: str,
+    replicas: int,
+    webhook_url: str,
+    ca_bundle: Path | None,
 ) -> None:
     """Print CRDs, rights, webhooks and the Deployment as YAML."""
     options = manifests.ManifestOptions(

@@ -69,6 +69,7 @@ Every option can come from the environment, as REGROUP_<OPTION>: REGROUP_NAMESPA
 @click.option("--log-format", type=click.Choice(["console", "json"]), default="console", show_default=True)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 def command(
+    *,
     kubeconfig: str | None,
     context: str | None,
     namespaces: str | None,
