@@ -1,7 +1,7 @@
 """Who owns whom in the whole cluster, by UID, and which objects an observation makes worth a look. No I/O, no clock.
 
-The graph only says *where to look*. Whether something is deleted is decided on live objects (see ``decide``), so a graph that lags
-behind costs a look, never an object.
+The graph only says *where to look*. Whether something is deleted is decided on live objects (see ``decide``), so a graph that
+lags behind costs a look, never an object.
 """
 
 from collections import OrderedDict
@@ -92,11 +92,11 @@ class Graph:
         else:
             before, node.meta = node.meta, meta
         looks += self._relink(node, before)
-        if node.orphaning or node.deleting_dependents:
-            if before is None or before.finalizers != meta.finalizers or not before.deleting:
-                looks.append(meta.uid)
-                if node.deleting_dependents:
-                    looks += [dependent.uid for dependent in self.dependents(meta.uid)]
+        changed = before is None or before.finalizers != meta.finalizers or not before.deleting
+        if changed and (node.orphaning or node.deleting_dependents):
+            looks.append(meta.uid)
+            if node.deleting_dependents:
+                looks += [dependent.uid for dependent in self.dependents(meta.uid)]
         return looks
 
     def forget(self, uid: str) -> list[str]:

@@ -1,7 +1,7 @@
 """What a StatefulSet needs next: one pure function from what is seen to what is to be done, and the status that goes with it.
 
 The order is the API's promise. First every wanted ordinal is brought up, then what is beyond the range is taken down from the
-top, then pods of an old revision are replaced from the top. ``OrderedReady`` stops at the first ordinal that has to be waited for.
+top, then pods of an old revision are replaced from the top. ``OrderedReady`` stops at the first pod that has to be waited for.
 """
 
 from collections.abc import Sequence
