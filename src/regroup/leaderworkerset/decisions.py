@@ -1,0 +1,169 @@
+"""The decisions that one look at a group can end with. Plain values: who makes them is ``decide``, who carries them out is
+``controller.act``. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+from regroup.kube.pod import Pod
+from regroup.leaderworkerset.failure import Absorbed, Failure
+
+
+@dataclass(frozen=True, slots=True)
+class PodId:
+    """A pod that was judged: every write to it carries this UID."""
+
+    name: str
+    uid: str
+
+
+def pod_id(pod: Pod) -> PodId:
+    """The identity of ``pod``."""
+    return PodId(pod.metadata.name, pod.metadata.uid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """``rule`` names the paragraph that decided, ``why`` is for a person, ``facts`` are what it rested on."""
+
+    confirm: ClassVar[bool] = False
+    """Taken again on fresh reads of the leader and the LeaderWorkerSet before anything is written (8.4)."""
+
+    rule: str
+    why: str
+    facts: Sequence[str] = ()
+    again_at: datetime | None = None
+    """Look again then even if nothing changes; None: only when something does."""
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stay(Decision):
+    """Nothing is to be done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait(Decision):
+    """Something has to happen elsewhere first."""
+
+    event: str = ""
+    """Reason of an event that tells it, empty for none."""
+    warning: bool = False
+    pod: PodId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skip(Decision):
+    """A failure while the group starts: forgiven for good (5.4). ``absorb`` is what is noted on which pods."""
+
+    failures: Sequence[Failure]
+    absorb: Sequence[tuple[PodId, Absorbed]]
+    unschedulable: str = ""
+    """The pod that cannot be placed, which is told in a GroupUnschedulable event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defer(Decision):
+    """Recreate later: the group is too young (5.7). ``marked``: the decision is already durable on the leader."""
+
+    leader: PodId
+    until: datetime
+    remaining: int
+    """Whole seconds, rounded up."""
+    count: int
+    marked: bool
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recreate(Decision):
+    """Delete the leader in the foreground and its workers with it; their owners make new ones (5.2 steps 13-15)."""
+
+    confirm: ClassVar[bool] = True
+    leader: PodId
+    failure: Failure | None
+    """None when only the durable decision of an earlier look is left."""
+    count: int | None = None
+    """What the restart counter is to hold before the deletion; None where none is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhaust(Decision):
+    """The budget is used up: mark, retain, delete, and leave it to a person (5.6.1)."""
+
+    confirm: ClassVar[bool] = True
+    leader: PodId
+    retain: Sequence[PodId]
+    """Workers that get the clean-up finalizer."""
+    mark: bool
+    """The leader is not marked yet: a recover annotation that it may have was set before exhaustion and is removed."""
+    delete: bool
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recover(Decision):
+    """A person asked for it: forget the count, let go of the retained pods, workers first (5.6.4)."""
+
+    confirm: ClassVar[bool] = True
+    leader: PodId
+    pods: Sequence[PodId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release(Decision):
+    """Normal clean-up of retained pods: their finalizer goes, workers first; counters stay (5.6.5)."""
+
+    pods: Sequence[PodId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Force(Decision):
+    """Remove a member that is stuck on a dead node, with grace period 0 (Q29)."""
+
+    pod: PodId
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admit(Decision):
+    """Lift the leader's scheduling gate (4.3)."""
+
+    leader: PodId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateService(Decision):
+    """Make the per-replica Service (3.4)."""
+
+    leader: PodId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateWorkers(Decision):
+    """Make the worker set (3.3)."""
+
+    leader: PodId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairWorkers(Decision):
+    """Put back what somebody changed by hand in the worker set (Q30)."""
+
+    set_name: str
+    set_uid: str
+    fields: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveWorkers(Decision):
+    """Delete the worker set in the foreground, with its pods."""
+
+    set_name: str
+    set_uid: str
+    leader_uid: str = ""
+    """Also tell all workers of this leader to end at once; empty: leave that to garbage collection."""

@@ -1,0 +1,115 @@
+"""Partition and replicas of the leader StatefulSet during a rollout (spec/leaderworkerset.md 6.2). Pure integers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """One group as a rollout sees it."""
+
+    ready: bool = False
+    """The leader runs and is ready, and so are all its workers."""
+    updated: bool = False
+    """Leader and worker set carry the current revision."""
+
+    @property
+    def done(self) -> bool:
+        return self.ready and self.updated
+
+
+MISSING = GroupState()
+"""A group without a leader or without its worker set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """``spec.rolloutStrategy`` as it stands."""
+
+    partition: int = 0
+    max_unavailable: int | str = 1
+    max_surge: int | str = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The leader StatefulSet as it is now."""
+
+    replicas: int
+    partition: int
+    wanted_replicas: int | None
+    """The annotation ``replicas``: spec.replicas at the last apply; None when it is missing or unreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the leader StatefulSet is to have, and why."""
+
+    partition: int
+    replicas: int
+    why: str
+
+
+def scaled(value: int | str, total: int, *, up: bool) -> int:
+    """An int-or-percent of ``total``: percents round up or down in exact integers. Nonsense counts as 0; admission refuses it."""
+    if isinstance(value, int):
+        return max(0, value)
+    text = value.strip()
+    if not text.endswith("%") or not text[:-1].isdigit():
+        return int(text) if text.isdigit() else 0
+    share = int(text[:-1]) * total
+    return -(-share // 100) if up else share // 100
+
+
+def plan(
+    *, replicas: int, strategy: Strategy, current: Current | None, states: Mapping[int, GroupState], new_revision: bool
+) -> Target:
+    """Where the rollout goes next. ``states`` by index, absent ones count as missing; ``new_revision``: made in this pass."""
+    target = _plan(replicas=replicas, strategy=strategy, current=current, states=states, new_revision=new_revision)
+    if target.partition < strategy.partition:
+        return Target(strategy.partition, target.replicas, f"{target.why}; held at the user's partition {strategy.partition}")
+    return target
+
+
+def max_unavailable_of_set(*, replicas: int, strategy: Strategy) -> int:
+    """``updateStrategy.rollingUpdate.maxUnavailable`` of the leader StatefulSet (3.1)."""
+    surge = min(scaled(strategy.max_surge, replicas, up=True), replicas)
+    return max(1, scaled(strategy.max_unavailable, replicas, up=False) + surge)
+
+
+def _plan(
+    *, replicas: int, strategy: Strategy, current: Current | None, states: Mapping[int, GroupState], new_revision: bool
+) -> Target:
+    if current is None:
+        return Target(0, replicas, "the leader set does not exist yet")
+    surge = min(scaled(strategy.max_surge, replicas, up=True), replicas)
+    unavailable = scaled(strategy.max_unavailable, replicas, up=False)
+    burst, running = replicas + surge, current.replicas
+    unready = sum(1 for index in range(replicas) if not states.get(index, MISSING).done)
+    wanted = replicas + max(0, unready - unavailable) if unready <= surge else burst
+    if new_revision:
+        return Target(min(replicas, running), replicas if running < replicas else wanted, "a new revision begins")
+    if current.partition == 0 and running == replicas:
+        return Target(0, replicas, "no rollout is under way")
+    if running < replicas:
+        return Target(current.partition, replicas, "scaling up")
+    if current.wanted_replicas is not None and current.wanted_replicas != replicas:
+        return Target(min(current.partition, burst), wanted, "scaled in the middle of a rollout")
+    step = unavailable + surge - (burst - running)
+    partition = min(_walk(states, running=running, step=step), current.partition)
+    return Target(partition, wanted, f"{unready} of {replicas} groups are not updated and ready")
+
+
+def _walk(states: Mapping[int, GroupState], *, running: int, step: int) -> int:
+    """The lowest partition that keeps the old, ready groups above the limit."""
+    tail = 0
+    while tail < running and states.get(running - 1 - tail, MISSING).done:
+        tail += 1
+    floor = max(0, running - tail - step)
+    partition = floor + sum(1 for index in range(floor) if not states.get(index, MISSING).ready)
+    for index in range(min(partition, running - 1), floor - 1, -1):
+        state = states.get(index, MISSING)
+        if state.ready and not state.updated:
+            break
+        partition = index
+    return partition

@@ -1,0 +1,194 @@
+"""Counts and conditions of a LeaderWorkerSet in Ordinal mode (spec/leaderworkerset.md 2.8, 7). Pure.
+
+Takes one small value a group, so that the status of a thousand groups costs a walk over a thousand values.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from regroup.kube.meta import Condition, find_condition
+from regroup.leaderworkerset.members import (
+    MEMBERS_CONDITION,
+    MEMBERS_REASON,
+    Entry,
+    carried_over,
+    format_record,
+    parse_record,
+)
+from regroup.leaderworkerset.rollout import MISSING, GroupState
+from regroup.runtime.conditions import set_conditions
+
+AVAILABLE, PROGRESSING, UPDATING, DEGRADED = "Available", "Progressing", "UpdateInProgress", "Degraded"
+ALL_READY, GROUPS_PROGRESSING, GROUPS_UPDATING = "AllGroupsReady", "GroupsProgressing", "GroupsUpdating"
+UNSCHEDULABLE, EXCEEDED, AS_EXPECTED = "GroupUnschedulable", "ReplicaRestartBudgetExceeded", "AsExpected"
+_NAMED = 4
+"""Groups that a message names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """What the status needs to know of one group."""
+
+    index: int
+    exists: bool = False
+    """Its leader exists."""
+    state: GroupState = MISSING
+    has_workers: bool = True
+    """Its worker set exists, or it needs none."""
+    exhausted: bool = False
+    unschedulable: bool = False
+    """Its leader is not deleting and cannot be placed."""
+    incarnation: str = ""
+    """Digest of its leader, empty without one or where nothing is remembered."""
+    entry: Entry | None = None
+    """Its members, once it is complete and where they are remembered."""
+    blocked: str = ""
+    """What a terminating group waits for, where a person should know (Q29)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the spec asks for."""
+
+    replicas: int
+    partition: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The status, and whether the rollout is completely done (which lets old revisions and counters go)."""
+
+    ready: int
+    updated: int
+    conditions: Sequence[Condition]
+    update_done: bool
+
+
+def tally(wanted: Wanted, groups: Iterable[GroupFacts], *, old: Sequence[Condition], now: datetime) -> Tally:
+    """Everything that the status says of the groups. ``old``: the conditions as they stand.
+
+    Foreign conditions are kept as they are; none of ours is ever left out.
+    """
+    remembered = find_condition(old, MEMBERS_CONDITION)
+    sums = _sum(wanted, groups, parse_record(remembered.message) if remembered is not None else {})
+    conditions = [*_explained(_phase(wanted, sums), sums), _degraded(sums)]
+    if sums.record or remembered is not None:
+        conditions.append(_condition(MEMBERS_CONDITION, MEMBERS_REASON, format_record(sums.record), status=True))
+    stamped = [msgspec.structs.replace(condition, observed_generation=wanted.generation) for condition in conditions]
+    return Tally(
+        ready=sums.ready,
+        updated=sums.updated,
+        conditions=set_conditions(old, stamped, now=now),
+        update_done=wanted.partition == 0 and sums.done == wanted.replicas,
+    )
+
+
+@dataclass(slots=True)
+class _Sums:
+    ready: int = 0
+    updated: int = 0
+    done: int = 0
+    """Desired groups that are updated and ready."""
+    ready_desired: int = 0
+    degraded: int = 0
+    degraded_desired: int = 0
+    current: int = 0
+    """From the partition up: groups that exist with their worker set."""
+    current_updated: int = 0
+    current_done: int = 0
+    unschedulable: int = 0
+    record: dict[int, Entry] = field(default_factory=dict)
+    blocked: list[str] = field(default_factory=list)
+
+
+def _sum(wanted: Wanted, groups: Iterable[GroupFacts], remembered: Mapping[int, Entry]) -> _Sums:
+    sums = _Sums()
+    for group in groups:
+        ready = group.state.ready and not group.exhausted
+        sums.ready += ready
+        sums.updated += group.state.updated
+        sums.degraded += group.exhausted
+        entry = carried_over(remembered, index=group.index, incarnation=group.incarnation, seen=group.entry)
+        if entry is not None and group.incarnation:
+            sums.record[group.index] = entry
+        if group.blocked:
+            sums.blocked.append(f"group {group.index}: {group.blocked}")
+        if group.index >= wanted.replicas:
+            continue
+        sums.ready_desired += ready
+        sums.degraded_desired += group.exhausted
+        sums.done += ready and group.state.updated
+        sums.unschedulable += group.unschedulable
+        if group.index >= wanted.partition and group.exists and group.has_workers:
+            sums.current += 1
+            sums.current_updated += group.state.updated
+            sums.current_done += ready and group.state.updated
+    return sums
+
+
+def _phase(wanted: Wanted, sums: _Sums) -> list[Condition]:
+    """Available, Progressing and UpdateInProgress by 7.3: the first excludes the others. A False one says why it is False."""
+    if sums.current_updated < sums.current:
+        why = "A rolling update is in progress"
+        return [
+            _condition(AVAILABLE, GROUPS_UPDATING, why, status=False),
+            _condition(PROGRESSING, GROUPS_PROGRESSING, "Replicas are progressing", status=True),
+            _condition(UPDATING, GROUPS_UPDATING, why, status=True),
+        ]
+    if sums.ready_desired == wanted.replicas and sums.current_done == sums.current and not sums.degraded:
+        why = "All replicas are ready"
+        return [
+            _condition(AVAILABLE, ALL_READY, why, status=True),
+            _condition(PROGRESSING, GROUPS_PROGRESSING, why, status=False),
+            _condition(UPDATING, GROUPS_UPDATING, why, status=False),
+        ]
+    if sums.degraded:
+        why = _exceeded(sums)
+        moving = sums.ready_desired + sums.degraded_desired < wanted.replicas
+        progressing = _condition(PROGRESSING, GROUPS_PROGRESSING, "Replicas are progressing", status=True)
+        return [
+            _condition(AVAILABLE, EXCEEDED, why, status=False),
+            progressing if moving else _condition(PROGRESSING, EXCEEDED, why, status=False),
+            _condition(UPDATING, EXCEEDED, why, status=False),
+        ]
+    return [
+        _condition(AVAILABLE, GROUPS_PROGRESSING, "Replicas are progressing", status=False),
+        _condition(PROGRESSING, GROUPS_PROGRESSING, "Replicas are progressing", status=True),
+        _condition(UPDATING, GROUPS_PROGRESSING, "No rolling update is in progress", status=False),
+    ]
+
+
+def _explained(conditions: Sequence[Condition], sums: _Sums) -> list[Condition]:
+    """Progressing says what holds it up, where that is known: leaders that cannot be placed, members that cannot go."""
+    return [_reasoned(condition, sums) if condition.type == PROGRESSING else condition for condition in conditions]
+
+
+def _reasoned(progressing: Condition, sums: _Sums) -> Condition:
+    if progressing.status != "True":
+        return progressing
+    blocked = "; ".join(sorted(sums.blocked)[:_NAMED])
+    if sums.unschedulable:
+        many = "replica" if sums.unschedulable == 1 else "replicas"
+        message = f"{sums.unschedulable} {many} cannot be scheduled: the leader pod is unschedulable"
+        message = f"{message}; {blocked}" if blocked else message
+        return msgspec.structs.replace(progressing, reason=UNSCHEDULABLE, message=message)
+    return msgspec.structs.replace(progressing, message=blocked) if blocked else progressing
+
+
+def _degraded(sums: _Sums) -> Condition:
+    if sums.degraded:
+        return _condition(DEGRADED, EXCEEDED, _exceeded(sums), status=True)
+    return _condition(DEGRADED, AS_EXPECTED, "No replica has used up its restart budget", status=False)
+
+
+def _exceeded(sums: _Sums) -> str:
+    many = "replica has" if sums.degraded == 1 else "replicas have"
+    return f"{sums.degraded} {many} used up the restart budget"
+
+
+def _condition(kind: str, reason: str, message: str, *, status: bool) -> Condition:
+    return Condition(type=kind, status="True" if status else "False", reason=reason, message=message)

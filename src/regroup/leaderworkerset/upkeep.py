@@ -1,0 +1,108 @@
+"""Looking after a group that is not failing: its Service, the leader's gate, its worker set. Pure.
+
+Rules: spec/leaderworkerset.md 3.3, 3.4, 4.3, 5.3, 6.7, 8.1, Q30.
+"""
+
+from regroup.leaderworkerset.decisions import (
+    Admit,
+    CreateService,
+    CreateWorkers,
+    Decision,
+    RemoveWorkers,
+    RepairWorkers,
+    Stay,
+    Wait,
+    pod_id,
+)
+from regroup.leaderworkerset.gate import admit_ordinal
+from regroup.leaderworkerset.view import LEADER_NAME, GroupView, Owner, Rules, ServiceState, WorkerSet, is_gated
+
+
+def upkeep(view: GroupView) -> Decision:
+    """What a group needs in order to become and stay complete."""
+    owner = view.owner
+    if owner is None:
+        return Stay(rule="lws 6.10", why="the LeaderWorkerSet does not exist")
+    surplus = _surplus(view, owner)
+    if surplus is not None:
+        return surplus
+    leader, rules = view.leader, view.rules
+    if leader is None:
+        return Stay(rule="lws 3.1", why="there is no leader; the leader set makes one")
+    if LEADER_NAME in leader.metadata.annotations:
+        why = f"leader pod {leader.metadata.name} looks like a worker: this cluster is too old to know ordinals.start"
+        return Wait(rule="lws 3.8", why=why, event="FailedCreate", warning=True, pod=pod_id(leader))
+    if rules is None:
+        return Wait(rule="lws 3.5", why=f"revision {view.revision or 'without a name'} does not exist yet")
+    if view.service is ServiceState.FOREIGN:
+        why = f"Service {leader.spec.subdomain or leader.metadata.name} is terminating or belongs to somebody else"
+        return Wait(rule="lws 3.4", why=why, event="FailedCreate", warning=True)
+    if view.service is ServiceState.MISSING:
+        return CreateService(rule="lws 3.4", why="the group has no Service yet", leader=pod_id(leader))
+    if is_gated(leader):
+        admission = admit_ordinal(view)
+        if admission.admitted:
+            return Admit(rule=admission.rule, why=admission.why, leader=pod_id(leader))
+        return Wait(rule=admission.rule, why=admission.why, event="GroupReplacementDeferred", pod=pod_id(leader))
+    if rules.size == 1:
+        return Stay(rule="lws 3.3", why="a group of one needs nothing more")
+    return _worker_set(view, rules, owner)
+
+
+def _surplus(view: GroupView, owner: Owner) -> RemoveWorkers | None:
+    """A worker set that belongs to the LeaderWorkerSet (policy None) and has lost its place (5.3 b)."""
+    workers, leader, leader_set, ordinal = view.worker_set, view.leader, view.leader_set, view.ordinal
+    if workers is None or workers.deleting or not workers.controlled_by(owner.uid):
+        return None
+    if leader_set is not None and ordinal is not None and ordinal >= leader_set.replicas:
+        why = f"the group is scaled away: {leader_set.replicas} groups are left"
+    elif leader is not None and not leader.deleting and view.revision != workers.revision:
+        why = f"its leader is at revision {view.revision}, the worker set at {workers.revision}"
+    else:
+        return None
+    return RemoveWorkers(rule="lws 5.3", why=why, set_name=workers.name, set_uid=workers.uid)
+
+
+def _worker_set(view: GroupView, rules: Rules, owner: Owner) -> Decision:
+    leader, workers = view.leader, view.worker_set
+    assert leader is not None  # noqa: S101 - only asked with a leader
+    if workers is None:
+        return _missing_workers(view, rules)
+    mine = workers.controlled_by(leader.metadata.uid)
+    kept = workers.controlled_by(owner.uid)
+    if workers.deleting:
+        return Wait(rule="lws 5.9", why=f"worker set {workers.name} is still terminating")
+    if not mine and not kept:
+        return _not_ours(workers, leader_name=leader.metadata.name)
+    if kept and rules.policy.recreates:
+        why = "its groups are recreated as one, so the worker set must belong to the leader"
+        return RemoveWorkers(rule="lws 5.3", why=why, set_name=workers.name, set_uid=workers.uid)
+    drift = [*workers.drift, *(["owner"] if mine and not rules.policy.recreates else [])]
+    if drift and workers.revision == view.revision:
+        why = f"{', '.join(drift)} of worker set {workers.name} differ from the group's revision"
+        return RepairWorkers(rule="lws Q30", why=why, set_name=workers.name, set_uid=workers.uid, fields=drift)
+    return Stay(rule="lws 5.10", why="the group has all that it needs")
+
+
+def _missing_workers(view: GroupView, rules: Rules) -> Decision:
+    leader = view.leader
+    assert leader is not None  # noqa: S101 - only asked with a leader
+    if rules.leader_ready_first and not leader.ready:
+        return Wait(rule="lws 6.7", why="startupPolicy LeaderReady: the leader is not ready yet")
+    if rules.exclusive_topology:
+        if not leader.spec.node_name:
+            return Wait(rule="lws 3.3", why="exclusive topology: the leader is not on a node yet")
+        if view.topology_value is None:
+            why = f"node {leader.spec.node_name} has no label {rules.exclusive_topology}"
+            return Wait(rule="lws 3.3", why=why, event="FailedCreate", warning=True, pod=pod_id(leader))
+    return CreateWorkers(rule="lws 3.3", why="the leader is there and its workers are not", leader=pod_id(leader))
+
+
+def _not_ours(workers: WorkerSet, *, leader_name: str) -> Wait:
+    """A set of that name with another owner: an earlier leader's is about to be collected, anybody else's is never touched."""
+    controller = workers.controller
+    if controller is not None and controller.kind == "Pod" and controller.name == leader_name:
+        return Wait(rule="lws 5.9", why=f"worker set {workers.name} of the previous leader is not gone yet")
+    owner = f"{controller.kind} {controller.name}" if controller is not None else "nobody"
+    why = f"StatefulSet {workers.name} belongs to {owner}, not to this group"
+    return Wait(rule="lws 3.3", why=why, event="FailedCreate", warning=True)
