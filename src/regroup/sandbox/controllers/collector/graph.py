@@ -101,16 +101,17 @@ class Graph:
 
     def forget(self, uid: str) -> list[str]:
         """An object is gone: its dependents may have lost their last owner, and an owner that waits for it may go on."""
-        node = self._nodes.pop(uid, None)
+        node = self._nodes.get(uid)
         if node is None:
             return []
-        self.note_absent(uid)
-        dependents = sorted((self._nodes[entry] for entry in node.dependents), key=lambda entry: (entry.meta.key, entry.uid))
-        if node.dependents:
-            self._waiting[uid] = node.dependents
-        looks = [dependent.uid for dependent in dependents]
         for owner in node.meta.owner_references:
             self._unlink(owner.uid, uid)
+        looks = [dependent.uid for dependent in self.dependents(uid)]
+        del self._nodes[uid]
+        if node.dependents:
+            self._waiting[uid] = node.dependents
+        self.note_absent(uid)
+        for owner in node.meta.owner_references:
             looks += self._if_waiting(owner.uid)
         return looks
 
