@@ -7,6 +7,7 @@ cluster, and is not tried again before its back-off of 1 s, doubling to 10 s, is
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from regroup.sandbox.scheduler.facts import PodFacts
 
@@ -22,15 +23,16 @@ class Waiting:
     order: int
     attempts: int = 0
     not_before: float = 0.0
-    parked: bool = False
-    """It was tried and found no place; only a change in the cluster helps."""
+    state: Literal["ready", "in hand", "parked", "later"] = "in hand"
+    """``parked``: it was tried and found no place; only a change in the cluster helps."""
 
 
 class SchedulingQueue:
-    """Pods to place, by UID."""
+    """Pods to place, by UID. A pod is in one state at a time; stale entries of the heaps are skipped by it."""
 
     def __init__(self) -> None:
         self._pods: dict[str, Waiting] = {}
+        self._parked: dict[str, Waiting] = {}
         self._ready: list[tuple[int, int, str]] = []
         self._later: list[tuple[float, int, str]] = []
         self._arrivals = 0
@@ -43,51 +45,45 @@ class SchedulingQueue:
 
     def add(self, pod: PodFacts) -> None:
         """A pod that is new or has changed: try it now."""
-        known = self._pods.get(pod.uid)
-        if known is None:
-            self._arrivals += 1
-            known = self._pods[pod.uid] = Waiting(pod, self._arrivals)
-        known.pod, known.parked, known.not_before = pod, False, 0.0
-        self._push(known)
+        entry = self._entry(pod)
+        entry.pod = pod
+        self._make_ready(entry)
 
     def remove(self, uid: str) -> None:
         """The pod is placed, gone, or somebody else's."""
         self._pods.pop(uid, None)
+        self._parked.pop(uid, None)
 
     def park(self, pod: PodFacts, *, now: float) -> None:
         """The pod was tried and found no place."""
-        entry = self._pods.get(pod.uid)
-        if entry is None:
-            self._arrivals += 1
-            entry = self._pods[pod.uid] = Waiting(pod, self._arrivals)
+        entry = self._entry(pod)
         entry.attempts += 1
-        entry.parked = True
         entry.not_before = now + min(BACKOFF_MAX, BACKOFF * 2.0 ** min(entry.attempts - 1, 10))
+        entry.state = "parked"
+        self._parked[pod.uid] = entry
 
-    def retry(self, uid: str) -> None:
-        """Try one parked pod again, once its back-off is over."""
-        entry = self._pods.get(uid)
-        if entry is not None and entry.parked:
-            entry.parked = False
-            heapq.heappush(self._later, (entry.not_before, entry.order, uid))
+    def retry(self, uid: str, *, not_before: float = 0.0) -> None:
+        """Try a parked pod again once its back-off is over, and not before ``not_before``."""
+        entry = self._parked.pop(uid, None)
+        if entry is not None:
+            entry.state = "later"
+            heapq.heappush(self._later, (max(entry.not_before, not_before), entry.order, uid))
 
     def cluster_changed(self, helps: Callable[[PodFacts], bool]) -> None:
-        """Try parked pods that ``helps`` says yes to again, each once its back-off is over."""
-        for uid, entry in self._pods.items():
-            if entry.parked and helps(entry.pod):
-                entry.parked = False
-                heapq.heappush(self._later, (entry.not_before, entry.order, uid))
+        """``retry`` for the parked pods that ``helps`` says yes to."""
+        for uid in [uid for uid, entry in self._parked.items() if helps(entry.pod)]:
+            self.retry(uid)
 
     def pop(self, *, now: float) -> PodFacts | None:
         """The pod to try now, if any. It stays known until ``remove`` or ``park``."""
         while self._later and self._later[0][0] <= now:
             entry = self._pods.get(heapq.heappop(self._later)[2])
-            if entry is not None and not entry.parked:
-                self._push(entry)
+            if entry is not None and entry.state == "later":
+                self._make_ready(entry)
         while self._ready:
             entry = self._pods.get(heapq.heappop(self._ready)[2])
-            if entry is not None and not entry.parked:
-                entry.parked = True  # In hand: a second copy in the heap does not count.
+            if entry is not None and entry.state == "ready":
+                entry.state = "in hand"
                 return entry.pod
         return None
 
@@ -95,5 +91,14 @@ class SchedulingQueue:
         """When the next back-off ends."""
         return self._later[0][0] if self._later else None
 
-    def _push(self, entry: Waiting) -> None:
+    def _entry(self, pod: PodFacts) -> Waiting:
+        entry = self._pods.get(pod.uid)
+        if entry is None:
+            self._arrivals += 1
+            entry = self._pods[pod.uid] = Waiting(pod, self._arrivals)
+        return entry
+
+    def _make_ready(self, entry: Waiting) -> None:
+        entry.state = "ready"
+        self._parked.pop(entry.pod.uid, None)
         heapq.heappush(self._ready, (-entry.pod.priority, entry.order, entry.pod.uid))

@@ -54,6 +54,7 @@ class Scheduler:
         self._state = ClusterState()
         self._queue = SchedulingQueue()
         self._assumed: set[str] = set()
+        self._changed_for_all = self._changed_for_affinity = False
         self._wake = asyncio.Event()
         self._writes: set[asyncio.Task[None]] = set()
         self._slots = asyncio.Semaphore(WRITES)
@@ -137,14 +138,29 @@ class Scheduler:
 
     def _retry(self, *, with_affinity: bool = False) -> None:
         """Something has changed that pods without a place may gain by; ``with_affinity``: only those that look at others."""
-        self._queue.cluster_changed(lambda pod: not with_affinity or bool(pod.affinity or pod.spread))
+        self._changed_for_all |= not with_affinity
+        self._changed_for_affinity = True
         self._wake.set()
+
+    def _pop(self) -> PodFacts | None:
+        """The next pod to place. Parked pods are looked through once for all changes, when nothing else is to be done."""
+        now = self._clock.monotonic()
+        pod = self._queue.pop(now=now)
+        if pod is None and self._changed_for_affinity:
+            everyone = self._changed_for_all
+            self._changed_for_all = self._changed_for_affinity = False
+            self._queue.cluster_changed(lambda parked: everyone or bool(parked.affinity or parked.spread))
+            pod = self._queue.pop(now=now)
+        return pod
 
     # Placing
 
     async def _schedule(self) -> None:
         while True:
-            pod = self._queue.pop(now=self._clock.monotonic())
+            # A free slot is waited for before a pod is taken in hand, so that the decision rests on the newest state.
+            async with self._slots:
+                pass
+            pod = self._pop()
             if pod is None:
                 await self._rest()
                 continue
@@ -152,12 +168,12 @@ class Scheduler:
             if known is None or known.metadata.uid != pod.uid or known.spec.node_name or known.metadata.deleting:
                 self._queue.remove(pod.uid)
                 continue
-            # While a free slot is awaited the cluster may change: all is looked at after it, without a further await.
-            await self._slots.acquire()
-            self._slots.release()
-            if known.spec.volumes and (problem := await self._claim_problem(known)):
+            problem = await self._claim_problem(known) if known.spec.volumes else None
+            if pod.uid not in self._queue:
+                continue  # It has gone while its claims were asked for.
+            if problem is not None:
                 self._no_place(known, pod, Placement(None, refused_by_claim(problem, len(self._state.nodes))))
-                self._queue.retry(pod.uid)
+                self._queue.retry(pod.uid, not_before=self._clock.monotonic() + CLAIM_POLL)
                 continue
             placement = place(pod, self._state)
             if placement.node is None:
