@@ -57,7 +57,11 @@ def pod(
     if ready:
         conditions.append({"type": "Ready", "status": "True"})
     last = {"terminated": {"exitCode": exit_code, "reason": "Error", "finishedAt": at(-1)}}
-    status: dict[str, Any] = {"phase": phase, "conditions": conditions, "containerStatuses": [{"name": "main", "restartCount": restarts}]}
+    status: dict[str, Any] = {
+        "phase": phase,
+        "conditions": conditions,
+        "containerStatuses": [{"name": "main", "restartCount": restarts}],
+    }
     if restarts:
         status["containerStatuses"][0]["lastState"] = last
     if init_restarts:
@@ -91,7 +95,13 @@ def pod(
 
 def set_owner(group: int = 0, *, uid: str = "") -> dict[str, Any]:
     """The owner reference of a worker."""
-    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": f"demo-{group}", "uid": uid or f"set-{group}", "controller": True}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "name": f"demo-{group}",
+        "uid": uid or f"set-{group}",
+        "controller": True,
+    }
 
 
 def leader_set_owner() -> dict[str, Any]:
@@ -123,7 +133,7 @@ def stateful_set(
     if deleted:
         meta["deletionTimestamp"] = at(-1)
     status = {"observedGeneration": generation, "updateRevision": update_revision, "currentRevision": update_revision}
-    return msgspec.convert({"metadata": meta, "spec": {"replicas": replicas, "template": {}}, "status": status}, StatefulSet)
+    return msgspec.convert({"metadata": meta, "spec": {"replicas": replicas}, "status": status}, StatefulSet)
 
 
 def node(name: str = "n1", *, ready: str = "True", since: float = -3600, taints: Sequence[tuple[str, float | None]] = ()) -> Node:

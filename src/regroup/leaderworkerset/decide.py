@@ -165,7 +165,7 @@ def _on_lost_node(view: GroupView, now: datetime) -> bool:
     if leader is None:
         return False
     verdict = judge(leader, view.nodes, rule=view.node_loss, now=now)
-    return verdict.stuck is not Stuck.LEAVING
+    return verdict.stuck in {Stuck.WAITING, Stuck.BLOCKED, Stuck.FORCE}
 
 
 def _still_starting(view: GroupView, rules: Rules) -> bool:
