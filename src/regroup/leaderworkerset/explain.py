@@ -1,0 +1,138 @@
+"""What the operator sees of a group and would do now, for ``regroup explain lws/NAME``. Pure; says, never does."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from regroup.kube.pod import Pod
+from regroup.leaderworkerset.decide import decide
+from regroup.leaderworkerset.decisions import Decision, Defer, Exhaust, Recreate, Skip, Stay, Wait
+from regroup.leaderworkerset.facts import is_ready
+from regroup.leaderworkerset.failure import Failure, find_failures
+from regroup.leaderworkerset.start_state import expected_size, pending_because, start_state
+from regroup.leaderworkerset.view import GroupView, is_exhausted, is_gated, is_retained, worker_index
+from regroup.runtime.clock import timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class MemberReport:
+    """One pod of the group."""
+
+    pod: str
+    index: int
+    uid: str
+    node: str
+    state: str
+    restarts: int
+    remnant: bool = False
+    """Of an earlier incarnation of the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """One group: what is seen, what would be done, and by which rule."""
+
+    group: str
+    state: str
+    decision: str
+    rule: str
+    why: str
+    facts: Sequence[str]
+    policy: str
+    size: int
+    revision: str
+    members: Sequence[MemberReport]
+    failures: Sequence[str]
+    last_failure: dict[str, Any] | None
+    restarts_used: int | None
+    restarts_allowed: int | None
+    next_permitted: str | None
+    """When a deferred recreation is due, or when the group is looked at again; None when nothing is waited for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def explain_group(view: GroupView, *, now: datetime) -> GroupReport:
+    """The report of one group at this moment; the decision is the very one that the controller would take on this view."""
+    decision = decide(view, now)
+    failures = find_failures(view)
+    rules = view.rules
+    return GroupReport(
+        group=view.key.index,
+        state=_state(view, decision),
+        decision=decision.name,
+        rule=decision.rule,
+        why=decision.why,
+        facts=tuple(decision.facts),
+        policy=str(rules.policy) if rules is not None else "unknown",
+        size=rules.size if rules is not None else 0,
+        revision=view.revision,
+        members=(*(_member(pod) for pod in view.members), *(_member(pod, remnant=True) for pod in view.remnants)),
+        failures=tuple(failure.sentence() for failure in failures),
+        last_failure=_evidence(failures[-1]) if failures else None,
+        restarts_used=view.count if rules is not None and rules.counts else None,
+        restarts_allowed=rules.max_restarts if rules is not None else None,
+        next_permitted=timestamp(decision.again_at) if decision.again_at is not None else None,
+    )
+
+
+def _state(view: GroupView, decision: Decision) -> str:
+    """The place in the life cycle of spec 5.10."""
+    leader, rules = view.leader, view.rules
+    if leader is None:
+        return "NoLeader"
+    if is_exhausted(leader) or isinstance(decision, Exhaust):
+        return "Exhausted"
+    if leader.deleting:
+        return "Terminating"
+    if isinstance(decision, Recreate):
+        return "Recreating"
+    if isinstance(decision, Defer):
+        return "Deferred"
+    if is_gated(leader):
+        return "Gated"
+    if is_ready(view):
+        return "Running"
+    if isinstance(decision, Skip | Wait | Stay) and rules is not None:
+        size = expected_size(view.members, fallback=rules.size)
+        return {"started": "NotReady"}.get(start_state(view.members, size=size).state, "Starting")
+    return "Starting"
+
+
+def _member(pod: Pod, *, remnant: bool = False) -> MemberReport:
+    return MemberReport(
+        pod=pod.metadata.name,
+        index=worker_index(pod),
+        uid=pod.metadata.uid,
+        node=pod.spec.node_name,
+        state=_pod_state(pod),
+        restarts=pod.restarts,
+        remnant=remnant,
+    )
+
+
+def _pod_state(pod: Pod) -> str:
+    if is_retained(pod):
+        return f"retained ({pod.phase})"
+    if pod.deleting:
+        return "Terminating"
+    if pod.phase == "Pending":
+        return f"Pending: {pending_because(pod)}"
+    if pod.phase == "Running":
+        return "Ready" if pod.ready else "Running, not ready"
+    return f"{pod.phase} ({pod.status.reason})" if pod.status.reason else pod.phase
+
+
+def _evidence(failure: Failure) -> dict[str, Any]:
+    return {
+        "signal": str(failure.signal),
+        "pod": failure.pod,
+        "container": failure.container,
+        "exitCode": failure.exit_code,
+        "reason": failure.reason,
+        "node": failure.node,
+        "time": timestamp(failure.at) if failure.at is not None else None,
+    }
