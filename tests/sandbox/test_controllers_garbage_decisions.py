@@ -100,7 +100,8 @@ def test_an_absent_owner_is_forgotten_in_the_end() -> None:
     """The memory of what is gone is bounded."""
     graph = Graph()
     for number in range(ABSENT_LIMIT + 1):
-        graph.note_absent(str(number))
+        graph.observe(THINGS, meta(str(number)))
+        graph.forget(str(number))
     assert not graph.known_absent("0")
     assert graph.known_absent(str(ABSENT_LIMIT))
 

@@ -64,8 +64,8 @@ class Graph:
         """Whether the object was seen to go. UIDs are never used again."""
         return uid in self._absent
 
-    def note_absent(self, uid: str) -> None:
-        """Remember that a live look did not find the object."""
+    def _note_absent(self, uid: str) -> None:
+        # Only what was seen to go: that a name is not found proves nothing for other references to the UID.
         self._absent[uid] = None
         self._absent.move_to_end(uid)
         while len(self._absent) > ABSENT_LIMIT:
@@ -110,7 +110,7 @@ class Graph:
         del self._nodes[uid]
         if node.dependents:
             self._waiting[uid] = node.dependents
-        self.note_absent(uid)
+        self._note_absent(uid)
         for owner in node.meta.owner_references:
             looks += self._if_waiting(owner.uid)
         return looks

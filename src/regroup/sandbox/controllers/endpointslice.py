@@ -1,0 +1,147 @@
+"""The EndpointSlice controller: keeps the slices of each Service that selects pods."""
+
+from collections.abc import Iterable
+
+from regroup.kube.meta import ObjectView, object_ref
+from regroup.kube.node import Node
+from regroup.kube.resources import ENDPOINT_SLICES, NODES, SERVICES
+from regroup.runtime.controller import Controller, Result
+from regroup.runtime.events import EventRecorder
+from regroup.runtime.manager import Manager
+from regroup.runtime.store import Change
+from regroup.sandbox.controllers.informers import NAMESPACE, by_namespace, pod_informer
+from regroup.sandbox.controllers.slices import (
+    MANAGED_BY_LABEL,
+    MANAGER,
+    SERVICE_NAME_LABEL,
+    EndpointSlice,
+    Service,
+    SliceChanges,
+    reconcile,
+)
+from regroup.sandbox.controllers.views import Pod, labels_equal
+from regroup.wire.errors import Conflict, NotFound, WireError
+
+NAME = "endpointslice-controller"
+WORKERS = 5
+ZONE_LABEL = "topology.kubernetes.io/zone"
+
+Key = tuple[str, str]
+
+
+class EndpointSlices:
+    """Services and the slices they own. A key is a Service."""
+
+    def __init__(self, manager: Manager, *, recorder: EventRecorder | None) -> None:
+        self._client = manager.client
+        self._recorder = recorder
+        self._services = manager.cache.informer(SERVICES, type=Service, indexers={NAMESPACE: by_namespace})
+        self._pods = pod_informer(manager)
+        self._nodes = manager.cache.informer(NODES, type=Node)
+        self._slices = manager.cache.informer(ENDPOINT_SLICES, type=EndpointSlice, indexers={SERVICE_NAME_LABEL: _service_of})
+        self.controller: Controller[Key] = Controller(NAME, self.reconcile, clock=manager.clock, workers=WORKERS)
+        self.controller.watches(self._services, _own_key)
+        self.controller.watches(self._pods, self._services_of_pod)
+        self.controller.watches(self._slices, _service_key)
+
+    async def reconcile(self, key: Key) -> Result:
+        """Bring the slices of one Service in line."""
+        service = self._services.store.get(*key)
+        if service is None or service.metadata.deleting or not service.selects:
+            # The slices of a Service that is gone are owned by it: the garbage collector takes them.
+            return Result()
+        selector = service.spec.raw_selector or {}
+        pods = [pod for pod in self._pods.store.index(NAMESPACE, key[0]) if _selected(selector, pod)]
+        zones = {node.metadata.name: node.metadata.labels.get(ZONE_LABEL, "") for node in self._nodes.store.values()}
+        slices = [
+            entry
+            for entry in self._slices.store.index(SERVICE_NAME_LABEL, "/".join(key))
+            if entry.metadata.labels.get(MANAGED_BY_LABEL) == MANAGER
+        ]
+        try:
+            await self._write(service, reconcile(service, pods, slices, zones=zones))
+        except Conflict:
+            # The slice cache is behind our own last write: its event brings the key back, and the rate limit makes sure.
+            self.controller.queue.add_rate_limited(key)
+            return Result()
+        except WireError as error:
+            self._tell(service, error)
+            raise
+        return Result()
+
+    async def _write(self, service: Service, changes: SliceChanges) -> None:
+        namespace = service.metadata.namespace
+        for body in changes.create:
+            await self._client.create(ENDPOINT_SLICES, body, namespace=namespace)
+        for source, body in changes.update:
+            await self._client.replace(ENDPOINT_SLICES, source.metadata.name, body, namespace=namespace)
+        for source in changes.delete:
+            try:
+                await self._client.delete(ENDPOINT_SLICES, source.metadata.name, namespace=namespace, uid=source.metadata.uid)
+            except NotFound:
+                continue
+
+    def _tell(self, service: Service, error: WireError) -> None:
+        if self._recorder is None:
+            return
+        self._recorder.event(
+            object_ref(service, api_version="v1", kind="Service"),
+            type="Warning",
+            reason="FailedToUpdateEndpointSlices",
+            message=f"Error updating Endpoint Slices for Service {service.metadata.key}: {error}",
+            action="UpdateEndpointSlices",
+        )
+
+    def _services_of_pod(self, change: Change[Pod]) -> Iterable[Key]:
+        if change.old is not None and change.new is not None and not _matters(change.old, change.new):
+            return
+        pods = [pod for pod in (change.old, change.new) if pod is not None]
+        for service in self._services.store.index(NAMESPACE, pods[0].metadata.namespace):
+            if service.selects and any(_selected(service.spec.raw_selector or {}, pod) for pod in pods):
+                yield service.metadata.namespace, service.metadata.name
+
+
+def setup(manager: Manager, *, recorder: EventRecorder | None = None) -> None:
+    """Add the controller to the manager."""
+    manager.add_controller(EndpointSlices(manager, recorder=recorder).controller)
+
+
+def _matters(old: Pod, new: Pod) -> bool:
+    """Whether a change of a pod can change an endpoint or who selects it."""
+    return (
+        old.metadata.uid != new.metadata.uid
+        or old.deleting != new.deleting
+        or old.ready != new.ready
+        or old.terminal != new.terminal
+        or old.status.pod_ip != new.status.pod_ip
+        or old.spec.node_name != new.spec.node_name
+        or old.spec.hostname != new.spec.hostname
+        or not labels_equal(old.metadata.labels, new.metadata.labels)
+    )
+
+
+def _selected(selector: dict[str, str], pod: Pod) -> bool:
+    labels = pod.metadata.labels
+    return all(labels.get(key) == value for key, value in selector.items())
+
+
+def _service_of(entry: EndpointSlice) -> Iterable[str]:
+    name = entry.metadata.labels.get(SERVICE_NAME_LABEL)
+    return (f"{entry.metadata.namespace}/{name}",) if name else ()
+
+
+def _own_key(change: Change[Service]) -> Iterable[Key]:
+    meta = _present(change).metadata
+    return ((meta.namespace, meta.name),)
+
+
+def _service_key(change: Change[EndpointSlice]) -> Iterable[Key]:
+    meta = _present(change).metadata
+    name = meta.labels.get(SERVICE_NAME_LABEL)
+    return ((meta.namespace, name),) if name else ()
+
+
+def _present(change: Change[Service] | Change[EndpointSlice]) -> ObjectView:
+    present = change.new if change.new is not None else change.old
+    assert present is not None  # noqa: S101 - a change has at least one side
+    return present

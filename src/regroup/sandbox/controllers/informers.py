@@ -1,0 +1,32 @@
+"""The informers that several built-in controllers share, so that each object is read and kept once."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from regroup.kube.meta import HasMeta
+from regroup.kube.resources import PODS
+from regroup.runtime.cache import Informer
+from regroup.runtime.manager import Manager
+from regroup.sandbox.controllers.views import Pod, controller_uids, uncontrolled_namespaces
+
+CONTROLLER = "controller"
+"""Index: the UID of the controlling owner."""
+ORPHANS = "orphans"
+"""Index: the namespace of what no controller owns."""
+NAMESPACE = "namespace"
+
+
+def by_namespace(obj: HasMeta) -> Iterable[str]:
+    """Index function: the namespace."""
+    return (obj.metadata.namespace,)
+
+
+_POD_INDEXERS: Mapping[str, Callable[[Pod], Iterable[str]]] = {
+    CONTROLLER: controller_uids,
+    ORPHANS: uncontrolled_namespaces,
+    NAMESPACE: by_namespace,
+}
+
+
+def pod_informer(manager: Manager) -> Informer[Pod]:
+    """All pods, indexed by controller and namespace."""
+    return manager.cache.informer(PODS, type=Pod, indexers=_POD_INDEXERS)
