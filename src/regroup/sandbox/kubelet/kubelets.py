@@ -158,8 +158,9 @@ class Kubelets:
         options = self._options
         before = None
         if tracked is None:
-            tracked = self._take_in(pod, now=now)
+            tracked, adopted = self._take_in(pod, now=now)
             self._tracked[key] = tracked
+            before = tracked.run if adopted else None
         else:
             before = tracked.run
             if _newer(pod, tracked.pod):
@@ -177,15 +178,19 @@ class Kubelets:
         tracked.run = advance(run, todo, options, now=now, images=images)
         return tracked, before
 
-    def _take_in(self, pod: KubeletPod, *, now: float) -> _Tracked:
+    def _take_in(self, pod: KubeletPod, *, now: float) -> tuple[_Tracked, bool]:
+        """Start to track ``pod``. Also says whether it ran before."""
         todo = plan(pod, self._options)
         for problem in todo.problems:
             self._event(pod, "Warning", "InvalidAnnotation", problem, "Reading")
         if pod.status.container_statuses or pod.status.init_container_statuses or pod.terminal:
             ip = self._addresses.take(pod.metadata.uid, wanted=pod.status.pod_ip)
-            return _Tracked(pod, todo, adopt(pod, todo, self._options, now=now, ip=ip))
+            run = adopt(pod, todo, self._options, now=now, ip=ip)
+            for line in lines(None, run, todo):
+                self.logs.append(run.uid, line)
+            return _Tracked(pod, todo, run), True
         ip = self._addresses.take(pod.metadata.uid)
-        return _Tracked(pod, todo, new_run(pod.metadata.uid, todo, now=now, ip=ip))
+        return _Tracked(pod, todo, new_run(pod.metadata.uid, todo, now=now, ip=ip)), False
 
     async def _report(self, tracked: _Tracked, mine: _Node, *, now: float) -> None:
         pod, run = tracked.pod, tracked.run

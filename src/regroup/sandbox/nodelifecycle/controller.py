@@ -9,6 +9,7 @@ from datetime import datetime
 from regroup.kube.meta import ObjectRef, ObjectView, View
 from regroup.kube.node import Node
 from regroup.kube.resources import LEASES, NODES, PODS
+from regroup.runtime.clock import timestamp
 from regroup.runtime.controller import Controller, Result
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
@@ -107,12 +108,11 @@ class NodeLifecycle:
         self._missing.pop(name, None)
         now = self._clock.now()
         quiet = self._clock.monotonic() - self._heard.setdefault(name, self._clock.monotonic())
-        waits = [self._options.grace - quiet]
+        waits = []
         if quiet >= self._options.grace:
-            waits = []
             node = await self._mark_silent(node, now=now)
-        elif ready_status(node) != "True":
-            waits = [self._options.grace - quiet]
+        else:
+            waits.append(self._options.grace - quiet)
         evict = any(ready_status(other) == "True" for other in self._nodes.store.values())
         taints = wanted_taints(node, evict=evict, now=now)
         if taints is not None:
@@ -146,7 +146,7 @@ class NodeLifecycle:
         """A pod whose node is silent serves nobody: ``Ready`` becomes False until its kubelet says otherwise."""
         if not pod.ready:
             return
-        condition = {"type": "Ready", "status": "False", "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ")}
+        condition = {"type": "Ready", "status": "False", "lastTransitionTime": timestamp(now)}
         if await self._patch_status(pod, {"conditions": [condition]}):
             text = "Node is not ready"
             self._recorder.event(_ref(pod), type="Warning", reason="NodeNotReady", message=text, action="NodeLifecycle")
