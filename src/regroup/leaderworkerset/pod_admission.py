@@ -1,0 +1,121 @@
+"""What admission writes on a pod of ours: labels, names, affinity, gate, environment (spec/leaderworkerset.md 3.8). Pure.
+
+Must not know the LeaderWorkerSet: when a pod is admitted, everything it needs is on the pod.
+"""
+
+import copy
+from typing import Any
+
+from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.affinity import add_exclusive_affinity
+from regroup.leaderworkerset.environment import add_lws_variables, add_tpu_variables
+from regroup.leaderworkerset.identity import group_key, hash_host_name, parent_and_ordinal, sha1_hex, subgroup_index, subgroup_key
+from regroup.leaderworkerset.types import HASH, LEADER_EXCLUDED, UNIQUE_PER_REPLICA
+
+Pod = dict[str, Any]
+
+_WORKLOADS = frozenset({"StatefulSet", "ReplicaSet"})
+
+
+class PodRefused(ValueError):
+    """The pod carries our label but cannot be a member; the message says why."""
+
+
+def mutate_pod(pod: Pod, *, namespace: str, random_key: str) -> Pod:
+    """The pod as it is to be admitted: labels, host name, subdomain, affinity, gate, environment.
+
+    ``random_key`` is used only for a Hash leader that has no key yet. A pod without our ``name`` label comes back as it is; a pod
+    that went through here already comes back equal (B15). Raises ``PodRefused``.
+    """
+    metadata = pod.get("metadata") or {}
+    if keys.NAME not in (metadata.get("labels") or {}):
+        return pod
+    pod = copy.deepcopy(pod)
+    metadata = pod["metadata"]
+    labels, annotations = metadata["labels"], metadata.get("annotations") or {}
+    size = _number(annotations, keys.SIZE)
+    spec = pod.setdefault("spec", {})
+    if labels.get(keys.WORKER_INDEX) == keys.LEADER_INDEX and keys.LEADER_NAME not in annotations:
+        _leader(pod, namespace=namespace, random_key=random_key)
+    else:
+        _worker(metadata, size=size)
+    _subgroup_affinity(spec, labels, annotations)
+    add_tpu_variables(pod, size=size)
+    add_lws_variables(pod, namespace=namespace)
+    return pod
+
+
+def _leader(pod: Pod, *, namespace: str, random_key: str) -> None:
+    metadata, spec = pod["metadata"], pod["spec"]
+    labels, annotations = metadata["labels"], metadata.get("annotations") or {}
+    hash_mode = annotations.get(keys.GROUP_IDENTITY) == HASH
+    name = metadata.get("name") or ""
+    if hash_mode:
+        key = labels.get(keys.GROUP_KEY) or sha1_hex(f"{namespace}/{random_key}")
+        labels[keys.GROUP_INDEX] = labels[keys.GROUP_KEY] = key
+        spec["hostname"] = spec.get("hostname") or hash_host_name(labels[keys.NAME], key)
+        own_name = spec["hostname"]
+    else:
+        place = parent_and_ordinal(name)
+        if place is None:
+            raise PodRefused(f"metadata.name: Invalid value: {name!r}: the name of a leader pod must end with its group's index")
+        labels[keys.GROUP_INDEX] = str(place[1])
+        labels[keys.GROUP_KEY] = group_key(namespace, name)
+        own_name = name
+    if annotations.get(keys.SUBDOMAIN_POLICY) == UNIQUE_PER_REPLICA:
+        spec["subdomain"] = own_name
+    topology = annotations.get(keys.EXCLUSIVE_TOPOLOGY)
+    if topology:
+        add_exclusive_affinity(spec, topology_key=topology, label=keys.GROUP_KEY, value=labels[keys.GROUP_KEY])
+    if keys.SUBGROUP_SIZE in annotations and annotations.get(keys.SUBGROUP_POLICY_TYPE) != LEADER_EXCLUDED:
+        labels[keys.SUBGROUP_INDEX] = "0"
+        labels[keys.SUBGROUP_KEY] = subgroup_key(labels[keys.GROUP_KEY] if hash_mode else name, 0)
+    if _made_by_a_workload(metadata):
+        _hold(metadata, spec, hash_mode=hash_mode)
+
+
+def _hold(metadata: dict[str, Any], spec: dict[str, Any], *, hash_mode: bool) -> None:
+    """Every leader waits behind our gate until its group may start (4.3); only a workload's pod, because nobody would ever
+    admit another."""
+    gates = spec.get("schedulingGates") or []
+    if all(gate.get("name") != keys.GATE for gate in gates):
+        spec["schedulingGates"] = [*gates, {"name": keys.GATE}]
+    if hash_mode:
+        metadata.setdefault("annotations", {}).setdefault(keys.POD_DELETION_COST, keys.GATED_DELETION_COST)
+
+
+def _worker(metadata: dict[str, Any], *, size: int) -> None:
+    labels, annotations = metadata["labels"], metadata.get("annotations") or {}
+    name = metadata.get("name") or ""
+    place = parent_and_ordinal(name)
+    if place is None:
+        raise PodRefused(f"metadata.name: Invalid value: {name!r}: the name of a worker pod must end with its index in the group")
+    labels[keys.WORKER_INDEX] = str(place[1])
+    if keys.SUBGROUP_SIZE not in annotations:
+        return
+    subgroup_size = _number(annotations, keys.SUBGROUP_SIZE)
+    index = subgroup_index(place[1], size=size, subgroup_size=subgroup_size)
+    hash_mode = annotations.get(keys.GROUP_IDENTITY) == HASH
+    parent = labels.get(keys.GROUP_KEY, "") if hash_mode else annotations.get(keys.LEADER_NAME, place[0])
+    labels[keys.SUBGROUP_INDEX] = str(index)
+    labels[keys.SUBGROUP_KEY] = subgroup_key(parent, index)
+
+
+def _subgroup_affinity(spec: dict[str, Any], labels: dict[str, str], annotations: dict[str, str]) -> None:
+    topology = annotations.get(keys.SUBGROUP_EXCLUSIVE_TOPOLOGY)
+    if topology and keys.SUBGROUP_KEY in labels:
+        add_exclusive_affinity(spec, topology_key=topology, label=keys.SUBGROUP_KEY, value=labels[keys.SUBGROUP_KEY])
+
+
+def _number(annotations: dict[str, str], key: str) -> int:
+    value = annotations.get(key)
+    if value is None:
+        raise PodRefused(f"metadata.annotations[{key}]: Required value: pods of a LeaderWorkerSet carry it")
+    if not value.isdecimal() or not value.isascii() or int(value) < 1:
+        raise PodRefused(f"metadata.annotations[{key}]: Invalid value: {value[:64]!r}: must be a whole number of at least 1")
+    return int(value)
+
+
+def _made_by_a_workload(metadata: dict[str, Any]) -> bool:
+    owners = metadata.get("ownerReferences") or []
+    return any(owner.get("controller") and owner.get("kind") in _WORKLOADS for owner in owners)
