@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from regroup.kube.meta import HasMeta
-from regroup.kube.resources import PODS
+from regroup.kube.resources import PODS, REPLICASETS
 from regroup.runtime.cache import Informer
 from regroup.runtime.manager import Manager
+from regroup.sandbox.controllers.deploying.replicas import ReplicaSet
 from regroup.sandbox.controllers.views import Pod, controller_uids, uncontrolled_namespaces
 
 CONTROLLER = "controller"
@@ -25,6 +26,18 @@ _POD_INDEXERS: Mapping[str, Callable[[Pod], Iterable[str]]] = {
     ORPHANS: uncontrolled_namespaces,
     NAMESPACE: by_namespace,
 }
+
+
+_SET_INDEXERS: Mapping[str, Callable[[ReplicaSet], Iterable[str]]] = {
+    CONTROLLER: controller_uids,
+    ORPHANS: uncontrolled_namespaces,
+    NAMESPACE: by_namespace,
+}
+
+
+def replica_set_informer(manager: Manager) -> Informer[ReplicaSet]:
+    """All ReplicaSets, indexed as the pods are."""
+    return manager.cache.informer(REPLICASETS, type=ReplicaSet, indexers=_SET_INDEXERS)
 
 
 def pod_informer(manager: Manager) -> Informer[Pod]:

@@ -20,6 +20,7 @@ from regroup.sandbox.controllers.informers import pod_informer
 from regroup.sandbox.controllers.views import Pod
 from regroup.wire.errors import NotFound, WireError
 
+NAME = "podgc"
 PERIOD = 20.0
 """Seconds between two looks."""
 QUARANTINE = 40.0
@@ -85,7 +86,7 @@ class PodCollector:
         self._pods = pod_informer(manager)
         self._nodes = manager.cache.informer(NODES, type=Node)
         self._missing_since: dict[str, float] = {}
-        self._log = structlog.get_logger("podgc")
+        self._log = structlog.get_logger(NAME)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -137,7 +138,7 @@ class PodCollector:
 
 def setup(manager: Manager, *, recorder: EventRecorder | None = None) -> None:  # noqa: ARG001 - every controller is set up alike
     """Add the collector to the manager. It tells no events, as in a real cluster."""
-    manager.add(PodCollector(manager).run, name="podgc")
+    manager.add(PodCollector(manager).run, name=NAME)
 
 
 def _out_of_service(node: Node) -> bool:

@@ -338,8 +338,7 @@ class StatefulSets:
         ordinal = ordinal_of(pod)
         meta = pod.metadata
         try:
-            if identity_matches(set_, pod):
-                raise ClaimsUnavailable("the pod lacks volumes of the set's claims, and volumes of a pod cannot be changed")
+            _refuse_lost_volumes(set_, pod)
             labels = {POD_NAME_LABEL: meta.name, POD_INDEX_LABEL: str(ordinal)}
             patched = await self._client.merge_patch(
                 PODS, meta.name, {"metadata": {"uid": meta.uid, "labels": labels}}, namespace=meta.namespace, type=Pod
@@ -424,6 +423,7 @@ class StatefulSets:
             if pod is not None and owner is not None and owner.kind == KIND:
                 key = (pod.metadata.namespace, owner.name)
                 set_ = self._sets.store.get(*key)
+                self._fresh.seen(key, change)
                 if set_ is not None and set_.metadata.uid == owner.uid:
                     keys.append(key)
         new = change.new
@@ -439,6 +439,11 @@ class StatefulSets:
 def setup(manager: Manager, *, recorder: EventRecorder | None = None, max_unavailable_gate: bool = False) -> None:
     """Add the controller. ``max_unavailable_gate``: the feature gate ``MaxUnavailableStatefulSet``, off by default in 1.36."""
     manager.add_controller(StatefulSets(manager, recorder=recorder, max_unavailable_gate=max_unavailable_gate).controller)
+
+
+def _refuse_lost_volumes(set_: StatefulSet, pod: Pod) -> None:
+    if identity_matches(set_, pod):
+        raise ClaimsUnavailable("the pod lacks volumes of the set's claims, and volumes of a pod cannot be changed")
 
 
 def _newly_orphaned(old: Pod | None, new: Pod) -> bool:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -59,6 +60,12 @@ class DeploymentSpec(View, frozen=True, gc=False, kw_only=True):
     paused: bool = False
 
 
+class DeploymentCondition(Condition, frozen=True, gc=False, kw_only=True):
+    """A condition that also tells when it was last confirmed: the deadline for progress counts from there."""
+
+    last_update_time: datetime | None = None
+
+
 class DeploymentStatus(View, frozen=True, gc=False, kw_only=True):
     """``status`` of a Deployment."""
 
@@ -70,11 +77,11 @@ class DeploymentStatus(View, frozen=True, gc=False, kw_only=True):
     unavailable_replicas: int = 0
     terminating_replicas: int | None = None
     collision_count: int | None = None
-    raw_conditions: tuple[Condition, ...] | None = msgspec.field(name="conditions", default=None)
+    raw_conditions: tuple[DeploymentCondition, ...] | None = msgspec.field(name="conditions", default=None)
 
-    @property
-    def conditions(self) -> Sequence[Condition]:
-        return self.raw_conditions or ()
+    def condition(self, kind: str) -> DeploymentCondition | None:
+        """The condition of that type."""
+        return next((entry for entry in self.raw_conditions or () if entry.type == kind), None)
 
 
 class Deployment(ObjectView, frozen=True, gc=False, kw_only=True):
