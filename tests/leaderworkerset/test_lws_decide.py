@@ -27,21 +27,9 @@ from regroup.leaderworkerset.decisions import (
     Stay,
     Wait,
 )
-from regroup.leaderworkerset.failure import ABSORBED, Absorbed
-from regroup.leaderworkerset.view import (
-    CLEANUP_FINALIZER,
-    EXHAUSTED,
-    PENDING_RECREATION,
-    RECOVER,
-    Backoff,
-    Departed,
-    GroupView,
-    LeaderSet,
-    Owner,
-    Policy,
-    Rules,
-    WorkerSet,
-)
+from regroup.leaderworkerset.failure import Absorbed
+from regroup.leaderworkerset.keys import ABSORBED_RESTARTS, CLEANUP_FINALIZER, EXHAUSTED, RECOVER, RECREATE_PENDING
+from regroup.leaderworkerset.view import Backoff, Departed, GroupView, LeaderSet, Owner, Policy, Rules, WorkerSet
 
 ON_RESTART = Rules(Policy.ON_POD_RESTART, size=3)
 FAILED = (pod(1, restarts=1), pod(2))
@@ -162,7 +150,7 @@ class TestBackoff:
         """Behaviours 127, 133, B32: the replacement is Pending and healthy, yet the group goes."""
         rules = replace(AFTER, backoff=Backoff())
         waiting = (pod(1), pod(2, uid="new", phase="Pending", ready=False))
-        young = view(leader=pod(0, age=4, annotations={PENDING_RECREATION: "1"}), workers=waiting, rules=rules)
+        young = view(leader=pod(0, age=4, annotations={RECREATE_PENDING: "1"}), workers=waiting, rules=rules)
         deferred = decide(young, NOW)
         assert isinstance(deferred, Defer)
         assert deferred.marked
@@ -172,7 +160,7 @@ class TestBackoff:
 
     def test_the_wait_does_not_hold_up_the_rest(self) -> None:
         """Behaviours 130, 131, B33: the worker set is still made, and the wake-up is kept."""
-        marked = pod(0, age=4, annotations={PENDING_RECREATION: "1"})
+        marked = pod(0, age=4, annotations={RECREATE_PENDING: "1"})
         rules = budget(None, Backoff())
         decision = decide(view(leader=marked, workers=(), worker_set=None, rules=rules), NOW)
         assert isinstance(decision, CreateWorkers)
@@ -182,17 +170,17 @@ class TestBackoff:
 
     def test_backoff_removed_during_the_wait(self) -> None:
         """Behaviour 134."""
-        marked = pod(0, age=4, annotations={PENDING_RECREATION: "1"})
+        marked = pod(0, age=4, annotations={RECREATE_PENDING: "1"})
         assert isinstance(decide(view(leader=marked, rules=budget(5)), NOW), Recreate)
 
     def test_a_lowered_budget_is_looked_at_when_due(self) -> None:
         """Spec 5.7: re-check the budget."""
-        marked = pod(0, annotations={PENDING_RECREATION: "3"})
+        marked = pod(0, annotations={RECREATE_PENDING: "3"})
         assert isinstance(decide(view(leader=marked, rules=budget(2, Backoff()), count=2), NOW), Exhaust)
 
     def test_a_foreign_marker_is_a_decision_as_well(self) -> None:
         """Taking over from the Go controller: any non-empty value."""
-        marked = pod(0, annotations={PENDING_RECREATION: "yes"})
+        marked = pod(0, annotations={RECREATE_PENDING: "yes"})
         decision = decide(view(leader=marked, rules=budget(None, Backoff()), count=1), NOW)
         assert isinstance(decision, Recreate)
         assert decision.count == 2
@@ -233,7 +221,7 @@ class TestAfterStart:
         decision = decide(view(workers=(pod(1, restarts=2), pod(2, phase="Pending")), rules=AFTER), NOW)
         assert isinstance(decision, Skip)
         assert decision.absorb == [(PodId("demo-0-1", "uid-0-1"), Absorbed(2))]
-        note = {ABSORBED: decision.absorb[0][1].text()}
+        note = {ABSORBED_RESTARTS: decision.absorb[0][1].text()}
         assert isinstance(decide(view(workers=(pod(1, restarts=2, annotations=note), pod(2)), rules=AFTER), NOW), Stay)
         assert isinstance(decide(view(workers=(pod(1, restarts=3, annotations=note), pod(2)), rules=AFTER), NOW), Recreate)
 

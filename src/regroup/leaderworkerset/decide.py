@@ -25,19 +25,11 @@ from regroup.leaderworkerset.decisions import (
     pod_id,
 )
 from regroup.leaderworkerset.failure import Absorbed, Failure, Signal, find_failures
+from regroup.leaderworkerset.keys import RECREATE_PENDING
 from regroup.leaderworkerset.node_loss import Stuck, judge
 from regroup.leaderworkerset.start_state import Start, as_it_was, expected_size, start_state
 from regroup.leaderworkerset.upkeep import upkeep
-from regroup.leaderworkerset.view import (
-    PENDING_RECREATION,
-    GroupView,
-    Rules,
-    is_exhausted,
-    is_retained,
-    revision_of,
-    wants_recovery,
-    worker_index,
-)
+from regroup.leaderworkerset.view import GroupView, Rules, is_exhausted, is_retained, revision_of, wants_recovery, worker_index
 
 
 def decide(view: GroupView, now: datetime) -> Decision:
@@ -211,7 +203,7 @@ def _decided_count(view: GroupView) -> int | None:
     if view.counted:
         return view.count
     leader = view.leader
-    marker = leader.metadata.annotations.get(PENDING_RECREATION, "") if leader is not None else ""
+    marker = leader.metadata.annotations.get(RECREATE_PENDING, "") if leader is not None else ""
     if not marker:
         return None
     # A marker that is no number was set by the Go controller: any non-empty value is a decision.
@@ -254,7 +246,7 @@ def _defer(view: GroupView, first: Failure | None, *, until: datetime, count: in
         until=until,
         remaining=remaining,
         count=count,
-        marked=bool(leader.metadata.annotations.get(PENDING_RECREATION)),
+        marked=bool(leader.metadata.annotations.get(RECREATE_PENDING)),
         failure=first,
     )
 

@@ -10,10 +10,10 @@ from enum import StrEnum
 
 from regroup.kube.pod import ContainerStatus, Pod, Terminated
 from regroup.kube.workloads import StatefulSet
+from regroup.leaderworkerset.keys import ABSORBED_RESTARTS
 from regroup.leaderworkerset.members import workers_digest
 from regroup.leaderworkerset.view import GroupView, WorkerSet, is_retained, revision_of, worker_index
 
-ABSORBED = "leaderworkerset.sigs.k8s.io/absorbed-restarts"
 _REVISION_OF_SET = "controller-revision-hash"
 _TEXT_LIMIT = 200
 _LATEST = datetime.max.replace(tzinfo=UTC)
@@ -77,7 +77,7 @@ class Absorbed:
 
     @classmethod
     def of(cls, pod: Pod) -> "Absorbed":
-        number, _, rest = pod.metadata.annotations.get(ABSORBED, "").partition(",")
+        number, _, rest = pod.metadata.annotations.get(ABSORBED_RESTARTS, "").partition(",")
         return cls(int(number) if number.isdigit() and len(number) < 12 else 0, rest == "deletion")
 
     def text(self) -> str:

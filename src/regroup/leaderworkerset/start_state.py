@@ -6,9 +6,9 @@ from enum import StrEnum
 
 from regroup.kube.pod import Pod
 from regroup.leaderworkerset.failure import Failure, Signal
+from regroup.leaderworkerset.keys import SIZE
 from regroup.leaderworkerset.view import Departed, by_index
 
-SIZE = "leaderworkerset.sigs.k8s.io/size"
 _GATED = "SchedulingGated"
 
 

@@ -15,7 +15,8 @@ from regroup.leaderworkerset.decisions import (
     pod_id,
 )
 from regroup.leaderworkerset.gate import admit_ordinal
-from regroup.leaderworkerset.view import LEADER_NAME, GroupView, Owner, Rules, ServiceState, WorkerSet, is_gated
+from regroup.leaderworkerset.keys import LEADER_NAME
+from regroup.leaderworkerset.view import GroupView, Owner, Rules, ServiceState, WorkerSet, is_gated
 
 
 def upkeep(view: GroupView) -> Decision:

@@ -12,18 +12,16 @@ from regroup.kube.meta import OwnerReference
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import StatefulSet
-
-NAME = "leaderworkerset.sigs.k8s.io/name"
-WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
-REVISION = "leaderworkerset.sigs.k8s.io/template-revision-hash"
-LEADER_UID = "leaderworkerset.regroup.dev/leader-uid"
-CLEANUP_FINALIZER = "leaderworkerset.sigs.k8s.io/group-restart-budget-cleanup"
-EXHAUSTED = "leaderworkerset.sigs.k8s.io/group-restart-budget-exhausted"
-RECOVER = "leaderworkerset.sigs.k8s.io/recover"
-PENDING_RECREATION = "leaderworkerset.sigs.k8s.io/group-recreate-pending"
-TERMINATION_POLICY = "leaderworkerset.sigs.k8s.io/pod-termination-policy"
-LEADER_NAME = "leaderworkerset.sigs.k8s.io/leader-name"
-GATE = "leaderworkerset.sigs.k8s.io/group-replacement"
+from regroup.leaderworkerset.keys import (
+    CLEANUP_FINALIZER,
+    EXHAUSTED,
+    GATE,
+    LEADER_UID,
+    POD_TERMINATION_POLICY,
+    RECOVER,
+    REVISION,
+    WORKER_INDEX,
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -207,7 +205,7 @@ class GroupView:
     @property
     def parallel(self) -> bool:
         """podTerminationPolicy Parallel, also when the LeaderWorkerSet is gone (5.9)."""
-        noted = self.leader is not None and self.leader.metadata.annotations.get(TERMINATION_POLICY) == "Parallel"
+        noted = self.leader is not None and self.leader.metadata.annotations.get(POD_TERMINATION_POLICY) == "Parallel"
         return noted or (self.rules is not None and self.rules.parallel)
 
     @property
