@@ -1,4 +1,4 @@
-"""Exclusive placement: one group, or subgroup, to a topology domain and no other in it (spec/leaderworkerset.md 3.8 c, 6.9). Pure."""
+"""Exclusive placement: one group, or subgroup, to a topology domain (spec/leaderworkerset.md 3.8 c, 6.9). Pure."""
 
 from typing import Any
 
