@@ -34,7 +34,7 @@ def test_expected_desired_and_allowed(spec: dict[str, Any], scale: int, wanted: 
     body = status(entry, pods, expected(entry, pods, scale), NOW)
     assert (body["expectedPods"], body["desiredHealthy"], body["disruptionsAllowed"]) == wanted
     assert body["conditions"][0]["reason"] == ("SufficientPods" if wanted[2] else "InsufficientPods")
-    assert needs_scale(entry) == (spec != {"minAvailable": 2} and spec != {"minAvailable": 3})
+    assert needs_scale(entry) == (not isinstance(spec.get("minAvailable"), int))
 
 
 def test_unready_terminating_and_granted_pods_are_not_healthy() -> None:
