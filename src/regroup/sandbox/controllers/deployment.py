@@ -38,7 +38,7 @@ from regroup.sandbox.controllers.deploying.rollout import (
 from regroup.sandbox.controllers.freshness import Freshness
 from regroup.sandbox.controllers.informers import CONTROLLER, NAMESPACE, ORPHANS, by_namespace, pod_informer, replica_set_informer
 from regroup.sandbox.controllers.views import Pod
-from regroup.wire.errors import AlreadyExists, NotFound, WireError
+from regroup.wire.errors import AlreadyExists, Conflict, NotFound, WireError
 from regroup.wire.selectors import LabelSelector, from_object
 
 NAME = "deployment-controller"
@@ -81,7 +81,7 @@ class Deployments:
         if deployment is None:
             self._fresh.forget(key)
             return Result()
-        wait = self._fresh.behind(key, self._sets.store.by_uid)
+        wait = self._fresh.behind(key, self._sets.store.by_uid, self._deployments.store.by_uid)
         if wait is not None:
             return Result(requeue_after=wait)
         try:
@@ -97,7 +97,7 @@ class Deployments:
                 sets = await self._act(key, deployment, sets)
             except WireError as error:
                 failure = error
-        await self._write_status(deployment, sets, str(failure or ""))
+        await self._write_status(key, deployment, sets, str(failure or ""))
         if failure is not None:
             raise failure
         return Result(requeue_after=progress_deadline_in(deployment, self._clock.now()))
@@ -168,7 +168,7 @@ class Deployments:
             new = await self._patch_set(key, new, body)
         number = new.metadata.annotations.get(REVISION, "")
         if deployment.metadata.annotations.get(REVISION) != number:
-            await self._annotate(deployment, number)
+            await self._annotate(key, deployment, number)
         return _Sets(new, sets.old)
 
     async def _create(self, key: Key, deployment: Deployment, sets: _Sets, revision: int) -> ReplicaSet | None:
@@ -184,13 +184,12 @@ class Deployments:
             owner = present.metadata.controller
             if owner is not None and owner.uid == deployment.metadata.uid and same_template(deployment, present):
                 return present
-            patch = {"metadata": {"uid": deployment.metadata.uid}, "status": {"collisionCount": collisions + 1}}
-            await self._client.merge_patch(DEPLOYMENTS, deployment.name, patch, namespace=namespace, subresource="status")
+            await self._patch(key, deployment, {"status": {"collisionCount": collisions + 1}}, subresource="status")
             raise
         self._fresh.created(key, made.metadata)
         if size > 0:
             self._tell(deployment, "ScalingReplicaSet", f"Scaled up replica set {made.name} from 0 to {size}")
-        await self._annotate(deployment, str(revision))
+        await self._annotate(key, deployment, str(revision))
         return made
 
     async def _scale(self, key: Key, deployment: Deployment, sets: _Sets, steps: Sequence[Scale]) -> _Sets:
@@ -218,10 +217,6 @@ class Deployments:
         self._fresh.created(key, made.metadata)
         return made
 
-    async def _annotate(self, deployment: Deployment, revision: str) -> None:
-        patch = {"metadata": {"uid": deployment.metadata.uid, "annotations": {REVISION: revision}}}
-        await self._client.merge_patch(DEPLOYMENTS, deployment.name, patch, namespace=deployment.metadata.namespace)
-
     async def _drop_history(self, deployment: Deployment, sets: _Sets) -> None:
         for rs in outdated(deployment, sets.old):
             try:
@@ -231,17 +226,30 @@ class Deployments:
             except NotFound:
                 continue
 
-    async def _write_status(self, deployment: Deployment, sets: _Sets, failure: str) -> None:
+    async def _write_status(self, key: Key, deployment: Deployment, sets: _Sets, failure: str) -> None:
         body = status(deployment, sets.new, sets.old, failure=failure, now=self._clock.now())
         if not needs_writing(deployment, body):
             return
-        patch = {"metadata": {"uid": deployment.metadata.uid}, "status": body}
+        await self._patch(key, deployment, {"status": body}, subresource="status")
+
+    async def _annotate(self, key: Key, deployment: Deployment, revision: str) -> None:
+        await self._patch(key, deployment, {"metadata": {"annotations": {REVISION: revision}}})
+
+    async def _patch(self, key: Key, deployment: Deployment, body: dict[str, Any], *, subresource: str | None = None) -> None:
+        """Change the Deployment itself, by UID."""
+        body = {**body, "metadata": {**body.get("metadata", {}), "uid": deployment.metadata.uid}}
         try:
-            await self._client.merge_patch(
-                DEPLOYMENTS, deployment.name, patch, namespace=deployment.metadata.namespace, subresource="status"
+            written = await self._client.merge_patch(
+                DEPLOYMENTS,
+                deployment.name,
+                body,
+                namespace=deployment.metadata.namespace,
+                subresource=subresource,
+                type=Deployment,
             )
-        except NotFound:
-            return
+        except (NotFound, Conflict):
+            return  # Gone, or another Deployment has the name: its own event brings the key back.
+        self._fresh.created(key, written.metadata)
 
     def _old_pods(self, sets: _Sets) -> bool:
         """Whether a pod of an old set still runs or may run."""

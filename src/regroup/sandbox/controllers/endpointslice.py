@@ -9,6 +9,7 @@ from regroup.runtime.controller import Controller, Result
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
 from regroup.runtime.store import Change
+from regroup.sandbox.controllers.freshness import Freshness
 from regroup.sandbox.controllers.informers import NAMESPACE, by_namespace, pod_informer
 from regroup.sandbox.controllers.slices import (
     MANAGED_BY_LABEL,
@@ -39,17 +40,23 @@ class EndpointSlices:
         self._pods = pod_informer(manager)
         self._nodes = manager.cache.informer(NODES, type=Node)
         self._slices = manager.cache.informer(ENDPOINT_SLICES, type=EndpointSlice, indexers={SERVICE_NAME_LABEL: _service_of})
+        self._fresh: Freshness[Key] = Freshness(clock=manager.clock)
         self.controller: Controller[Key] = Controller(NAME, self.reconcile, clock=manager.clock, workers=WORKERS)
         self.controller.watches(self._services, _own_key)
         self.controller.watches(self._pods, self._services_of_pod)
-        self.controller.watches(self._slices, _service_key)
+        self.controller.watches(self._slices, self._service_of_slice)
 
     async def reconcile(self, key: Key) -> Result:
         """Bring the slices of one Service in line."""
         service = self._services.store.get(*key)
         if service is None or service.metadata.deleting or not service.selects:
             # The slices of a Service that is gone are owned by it: the garbage collector takes them.
+            self._fresh.forget(key)
             return Result()
+        wait = self._fresh.behind(key, self._slices.store.by_uid)
+        if wait is not None:
+            # Names are made by the server: on a cache without our last slice, its endpoints would get a second one.
+            return Result(requeue_after=wait)
         selector = service.spec.raw_selector or {}
         pods = [pod for pod in self._pods.store.index(NAMESPACE, key[0]) if _selected(selector, pod)]
         zones = {node.metadata.name: node.metadata.labels.get(ZONE_LABEL, "") for node in self._nodes.store.values()}
@@ -59,9 +66,9 @@ class EndpointSlices:
             if entry.metadata.labels.get(MANAGED_BY_LABEL) == MANAGER
         ]
         try:
-            await self._write(service, reconcile(service, pods, slices, zones=zones))
+            await self._write(key, service, reconcile(service, pods, slices, zones=zones))
         except Conflict:
-            # The slice cache is behind our own last write: its event brings the key back, and the rate limit makes sure.
+            # Somebody else has changed a slice: its event brings the key back, and the rate limit makes sure.
             self.controller.queue.add_rate_limited(key)
             return Result()
         except WireError as error:
@@ -69,17 +76,22 @@ class EndpointSlices:
             raise
         return Result()
 
-    async def _write(self, service: Service, changes: SliceChanges) -> None:
+    async def _write(self, key: Key, service: Service, changes: SliceChanges) -> None:
         namespace = service.metadata.namespace
         for body in changes.create:
-            await self._client.create(ENDPOINT_SLICES, body, namespace=namespace)
+            made = await self._client.create(ENDPOINT_SLICES, body, namespace=namespace, type=EndpointSlice)
+            self._fresh.created(key, made.metadata)
         for source, body in changes.update:
-            await self._client.replace(ENDPOINT_SLICES, source.metadata.name, body, namespace=namespace)
+            name = source.metadata.name
+            made = await self._client.replace(ENDPOINT_SLICES, name, body, namespace=namespace, type=EndpointSlice)
+            self._fresh.created(key, made.metadata)
         for source in changes.delete:
+            meta = source.metadata
             try:
-                await self._client.delete(ENDPOINT_SLICES, source.metadata.name, namespace=namespace, uid=source.metadata.uid)
+                await self._client.delete(ENDPOINT_SLICES, meta.name, namespace=namespace, uid=meta.uid)
             except NotFound:
                 continue
+            self._fresh.deleted(key, meta)
 
     def _tell(self, service: Service, error: WireError) -> None:
         if self._recorder is None:
@@ -91,6 +103,15 @@ class EndpointSlices:
             message=f"Error updating Endpoint Slices for Service {service.metadata.key}: {error}",
             action="UpdateEndpointSlices",
         )
+
+    def _service_of_slice(self, change: Change[EndpointSlice]) -> Iterable[Key]:
+        meta = _present(change).metadata
+        name = meta.labels.get(SERVICE_NAME_LABEL)
+        if not name:
+            return ()
+        key = (meta.namespace, name)
+        self._fresh.seen(key, change)
+        return (key,)
 
     def _services_of_pod(self, change: Change[Pod]) -> Iterable[Key]:
         if change.old is not None and change.new is not None and not _matters(change.old, change.new):
@@ -133,12 +154,6 @@ def _service_of(entry: EndpointSlice) -> Iterable[str]:
 def _own_key(change: Change[Service]) -> Iterable[Key]:
     meta = _present(change).metadata
     return ((meta.namespace, meta.name),)
-
-
-def _service_key(change: Change[EndpointSlice]) -> Iterable[Key]:
-    meta = _present(change).metadata
-    name = meta.labels.get(SERVICE_NAME_LABEL)
-    return ((meta.namespace, name),) if name else ()
 
 
 def _present(change: Change[Service] | Change[EndpointSlice]) -> ObjectView:

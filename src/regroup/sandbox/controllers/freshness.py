@@ -59,11 +59,18 @@ class Freshness(Generic[K]):
             entry.created.pop(change.old.metadata.uid, None)
             entry.deleted.pop(change.old.metadata.uid, None)
 
-    def behind(self, key: K, by_uid: Callable[[str], HasMeta | None]) -> float | None:
-        """None when the cache shows everything; else seconds after which to look again, should no event come."""
+    def behind(self, key: K, *stores: Callable[[str], HasMeta | None]) -> float | None:
+        """None when the cache shows everything; else seconds after which to look again, should no event come.
+
+        ``stores``: how the caches are asked for an object by UID.
+        """
         entry = self._awaited.get(key)
         if entry is None:
             return None
+
+        def by_uid(uid: str) -> HasMeta | None:
+            return next((found for store in stores if (found := store(uid)) is not None), None)
+
         oldest = self._clock.monotonic() - PATIENCE
         for uid, (version, at) in list(entry.created.items()):
             found = by_uid(uid)

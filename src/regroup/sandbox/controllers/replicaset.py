@@ -54,7 +54,7 @@ class ReplicaSets:
         if rs is None:
             self._fresh.forget(key)
             return Result()
-        wait = self._fresh.behind(key, self._pods.store.by_uid)
+        wait = self._fresh.behind(key, self._pods.store.by_uid, self._sets.store.by_uid)
         if wait is not None:
             # Names are made by the server, so a pass on a cache without our last pods would make them again.
             return Result(requeue_after=wait)
@@ -70,7 +70,7 @@ class ReplicaSets:
         except WireError as error:
             failure = error
         failed = "FailedCreate" if made.create else "FailedDelete"
-        await self._write_status(rs, pods, failure=str(failure or ""), failed=failed)
+        await self._write_status(key, rs, pods, failure=str(failure or ""), failed=failed)
         if failure is not None:
             raise failure
         return Result(requeue_after=recheck_after(rs, pods, self._clock.now()))
@@ -133,15 +133,18 @@ class ReplicaSets:
         self._fresh.deleted(key, meta)
         self._tell(rs, "SuccessfulDelete", f"Deleted pod: {meta.name}")
 
-    async def _write_status(self, rs: ReplicaSet, pods: Sequence[Pod], *, failure: str, failed: str) -> None:
+    async def _write_status(self, key: Key, rs: ReplicaSet, pods: Sequence[Pod], *, failure: str, failed: str) -> None:
         body = status(rs, pods, failure=failure, failed=failed, now=self._clock.now())
         if not needs_writing(rs, body):
             return
         patch = {"metadata": {"uid": rs.metadata.uid}, "status": body}
         try:
-            await self._client.merge_patch(REPLICASETS, rs.name, patch, namespace=rs.metadata.namespace, subresource="status")
-        except NotFound:
-            return
+            written = await self._client.merge_patch(
+                REPLICASETS, rs.name, patch, namespace=rs.metadata.namespace, subresource="status", type=ReplicaSet
+            )
+        except (NotFound, Conflict):
+            return  # Gone, or another set has the name: its own event brings the key back.
+        self._fresh.created(key, written.metadata)
 
     def _tell(self, rs: ReplicaSet, reason: str, message: str) -> None:
         if self._recorder is not None:

@@ -4,50 +4,21 @@ Pods are told apart by UID: a deletion never hits a replacement of the same name
 last writes have come back through the watch.
 """
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import structlog
-
-from regroup.kube.meta import ObjectRef, object_ref, owner_reference
+from regroup.kube.meta import owner_reference
 from regroup.kube.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS
 from regroup.runtime.controller import Controller, Result, TerminalError
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
 from regroup.runtime.store import Change
-from regroup.sandbox.controllers.batches import slow_start
 from regroup.sandbox.controllers.claiming import adoption_patch, claim, release_patch
 from regroup.sandbox.controllers.freshness import Freshness
 from regroup.sandbox.controllers.informers import CONTROLLER, NAMESPACE, ORPHANS, by_namespace, pod_informer
-from regroup.sandbox.controllers.resources import PERSISTENT_VOLUME_CLAIMS
-from regroup.sandbox.controllers.stateful.claims import deleting_claims, misowned_claims, missing_claims
-from regroup.sandbox.controllers.stateful.identity import (
-    POD_INDEX_LABEL,
-    POD_NAME_LABEL,
-    build_pod,
-    identity_matches,
-    is_member,
-    ordinal_of,
-    pod_name,
-    revision_of,
-)
+from regroup.sandbox.controllers.stateful.identity import is_member, ordinal_of, revision_of
 from regroup.sandbox.controllers.stateful.model import API_VERSION, KIND, StatefulSet
-from regroup.sandbox.controllers.stateful.plan import (
-    Action,
-    Create,
-    Delete,
-    MakeClaims,
-    Observed,
-    OwnClaims,
-    Plan,
-    Repair,
-    Status,
-    completed,
-    needs_writing,
-    plan,
-)
+from regroup.sandbox.controllers.stateful.plan import Observed, plan
 from regroup.sandbox.controllers.stateful.revisions import (
     canonical,
     ordered,
@@ -55,42 +26,15 @@ from regroup.sandbox.controllers.stateful.revisions import (
     revise,
     revision_data,
     revision_object,
-    revision_template,
     same_data,
 )
-from regroup.sandbox.controllers.views import (
-    Claim,
-    ControllerRevision,
-    Pod,
-    controller_uids,
-    labels_equal,
-    uncontrolled_namespaces,
-)
-from regroup.wire.errors import AlreadyExists, Conflict, NotFound, WireError
+from regroup.sandbox.controllers.statefulset_writer import Key, Revisions, StatefulSetWriter
+from regroup.sandbox.controllers.views import ControllerRevision, Pod, controller_uids, labels_equal, uncontrolled_namespaces
+from regroup.wire.errors import AlreadyExists, NotFound, WireError
 from regroup.wire.selectors import LabelSelector, from_object
 
 NAME = "statefulset-controller"
 WORKERS = 5
-
-Key = tuple[str, str]
-
-
-class ClaimsUnavailable(Exception):
-    """A pod cannot be made, because a claim of it is being deleted or was refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Revisions:
-    """The revisions that one pass works with."""
-
-    current: ControllerRevision
-    update: ControllerRevision
-    collision_count: int
-    all: tuple[ControllerRevision, ...]
-
-    def template(self, name: str) -> dict[str, Any]:
-        """The pod template of one of the two."""
-        return revision_template(self.current if name == self.current.metadata.name else self.update)
 
 
 class StatefulSets:
@@ -99,9 +43,7 @@ class StatefulSets:
     def __init__(self, manager: Manager, *, recorder: EventRecorder | None, max_unavailable_gate: bool) -> None:
         self._client = manager.client
         self._clock = manager.clock
-        self._recorder = recorder
         self._gate = max_unavailable_gate
-        self._log = structlog.get_logger(NAME)
         cache = manager.cache
         self._sets = cache.informer(STATEFULSETS, type=StatefulSet, indexers={NAMESPACE: by_namespace})
         self._pods = pod_informer(manager)
@@ -110,8 +52,8 @@ class StatefulSets:
             type=ControllerRevision,
             indexers={CONTROLLER: controller_uids, ORPHANS: uncontrolled_namespaces},
         )
-        self._claims = cache.informer(PERSISTENT_VOLUME_CLAIMS, type=Claim)
         self._fresh: Freshness[Key] = Freshness(clock=manager.clock)
+        self._writer = StatefulSetWriter(manager, recorder=recorder, fresh=self._fresh)
         self.controller: Controller[Key] = Controller(NAME, self.reconcile, clock=manager.clock, workers=WORKERS)
         self.controller.watches(self._sets, self._keys_of_set)
         self.controller.watches(self._pods, self._keys_of_pod)
@@ -122,7 +64,7 @@ class StatefulSets:
         if set_ is None:
             self._fresh.forget(key)
             return Result()
-        wait = self._fresh.behind(key, self._pods.store.by_uid)
+        wait = self._fresh.behind(key, self._pods.store.by_uid, self._sets.store.by_uid)
         if wait is not None:
             # The pod cache does not show our own last writes yet. Their events bring the key back; the time is for a lost one.
             return Result(requeue_after=wait)
@@ -137,7 +79,7 @@ class StatefulSets:
             Observed(
                 set=set_,
                 pods=pods,
-                claims=self._claims_of(set_),
+                claims=self._writer.claims_of(set_),
                 current_revision=used.current.metadata.name,
                 update_revision=used.update.metadata.name,
                 collision_count=used.collision_count,
@@ -145,7 +87,7 @@ class StatefulSets:
                 max_unavailable_gate=self._gate,
             )
         )
-        await self._act(key, set_, made, used)
+        await self._writer.act(key, set_, made, used)
         await self._truncate(set_, used, pods)
         return Result(requeue_after=made.recheck_after)
 
@@ -205,14 +147,9 @@ class StatefulSets:
                 )
         return ordered(found)
 
-    def _claims_of(self, set_: StatefulSet) -> Mapping[str, Claim]:
-        if not set_.claim_templates:
-            return {}
-        return {entry.metadata.name: entry for entry in self._claims.store.values() if entry.metadata.namespace == set_.namespace}
-
     # -- revisions
 
-    async def _pick_revisions(self, set_: StatefulSet, revisions: list[ControllerRevision]) -> _Revisions:
+    async def _pick_revisions(self, set_: StatefulSet, revisions: list[ControllerRevision]) -> Revisions:
         """The current and the wanted revision; the latter is made or renumbered when it must be."""
         data = revision_data(set_)
         text = canonical(data)
@@ -229,7 +166,7 @@ class StatefulSets:
             )
         if update is None:
             update, collisions = await self._create_revision(set_, data, text, number=found.next_number, collisions=collisions)
-        return _Revisions(found.current or update, update, collisions, tuple(revisions))
+        return Revisions(found.current or update, update, collisions, tuple(revisions))
 
     async def _create_revision(
         self, set_: StatefulSet, data: Mapping[str, Any], text: bytes, *, number: int, collisions: int
@@ -249,7 +186,7 @@ class StatefulSets:
             else:
                 return made, collisions
 
-    async def _truncate(self, set_: StatefulSet, used: _Revisions, pods: Sequence[Pod]) -> None:
+    async def _truncate(self, set_: StatefulSet, used: Revisions, pods: Sequence[Pod]) -> None:
         live = [used.current.metadata.name, used.update.metadata.name, *(revision_of(pod) for pod in pods)]
         for revision in outdated(used.all, live=live, limit=set_.history_limit):
             meta = revision.metadata
@@ -257,157 +194,6 @@ class StatefulSets:
                 await self._client.delete(CONTROLLER_REVISIONS, meta.name, namespace=meta.namespace, uid=meta.uid)
             except NotFound:
                 continue
-
-    # -- act
-
-    async def _act(self, key: Key, set_: StatefulSet, made: Plan, used: _Revisions) -> None:
-        """Carry the plan out and write the status, also when a step failed: it says what was seen before the steps."""
-        status = made.status
-        failure: Exception | None = None
-        try:
-            for phase in (made.replicas, made.condemned_claims, made.condemned):
-                await self._run_phase(key, set_, phase, used, parallel=made.parallel)
-            for step in made.update:
-                if await self._delete(key, set_, step):
-                    status = replace(status, current_replicas=status.current_replicas - 1)
-        except (WireError, ClaimsUnavailable) as error:
-            failure = error
-        await self._write_status(set_, status)
-        if failure is not None:
-            raise failure
-
-    async def _run_phase(
-        self, key: Key, set_: StatefulSet, rows: Sequence[Sequence[Action]], used: _Revisions, *, parallel: bool
-    ) -> None:
-        async def run(row: Sequence[Action]) -> None:
-            for action in row:
-                await self._do(key, set_, action, used)
-
-        if parallel:
-            await slow_start([partial(run, row) for row in rows])
-        else:
-            for row in rows:
-                await run(row)
-
-    def _do(self, key: Key, set_: StatefulSet, action: Action, used: _Revisions) -> Awaitable[Any]:
-        match action:
-            case Create(ordinal, revision):
-                return self._create(key, set_, used.template(revision), revision=revision, ordinal=ordinal)
-            case Delete():
-                return self._delete(key, set_, action)
-            case Repair(pod):
-                return self._repair(key, set_, pod)
-            case MakeClaims(pod):
-                return self._make_claims(set_, ordinal_of(pod))
-            case OwnClaims(pod):
-                return self._own_claims(set_, pod)
-
-    async def _create(self, key: Key, set_: StatefulSet, template: Mapping[str, Any], *, revision: str, ordinal: int) -> None:
-        name = pod_name(set_, ordinal)
-        try:
-            await self._make_claims(set_, ordinal)
-            made = await self._client.create(
-                PODS, build_pod(set_, template, revision=revision, ordinal=ordinal), namespace=set_.namespace, type=Pod
-            )
-        except AlreadyExists:
-            # Ours that the cache has not shown, or somebody else's pod of that name: the next pass sees which.
-            raise
-        except (WireError, ClaimsUnavailable) as error:
-            self._tell_pod(set_, name, "create", error)
-            raise
-        self._fresh.created(key, made.metadata)
-        self._tell_pod(set_, name, "create")
-
-    async def _delete(self, key: Key, set_: StatefulSet, action: Delete) -> bool:
-        """Delete the very pod that was judged. False when it is gone already, or replaced."""
-        meta = action.pod.metadata
-        try:
-            await self._client.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid)
-        except (NotFound, Conflict):
-            return False
-        except WireError as error:
-            self._tell_pod(set_, meta.name, "delete", error)
-            raise
-        self._fresh.deleted(key, meta)
-        self._log.info("pod deleted", pod=meta.key, why=action.reason)
-        self._tell_pod(set_, meta.name, "delete")
-        return True
-
-    async def _repair(self, key: Key, set_: StatefulSet, pod: Pod) -> None:
-        """Bring identity labels and claims back. Volumes of a pod cannot be changed, so a lost volume is only reported."""
-        ordinal = ordinal_of(pod)
-        meta = pod.metadata
-        try:
-            _refuse_lost_volumes(set_, pod)
-            labels = {POD_NAME_LABEL: meta.name, POD_INDEX_LABEL: str(ordinal)}
-            patched = await self._client.merge_patch(
-                PODS, meta.name, {"metadata": {"uid": meta.uid, "labels": labels}}, namespace=meta.namespace, type=Pod
-            )
-        except NotFound:
-            return
-        except (WireError, ClaimsUnavailable) as error:
-            self._tell_pod(set_, meta.name, "update", error)
-            raise
-        self._fresh.created(key, patched.metadata)
-        self._tell_pod(set_, meta.name, "update")
-
-    # -- claims
-
-    async def _make_claims(self, set_: StatefulSet, ordinal: int) -> None:
-        claims = self._claims_of(set_)
-        going = deleting_claims(set_, ordinal, claims)
-        if going:
-            raise ClaimsUnavailable(f"pvc {', '.join(going)} is being deleted")
-        for body in missing_claims(set_, ordinal, claims):
-            name = body["metadata"]["name"]
-            try:
-                await self._client.create(PERSISTENT_VOLUME_CLAIMS, body, namespace=set_.namespace)
-            except AlreadyExists:
-                continue
-            except WireError as error:
-                self._tell_claim(set_, name, pod_name(set_, ordinal), error)
-                raise ClaimsUnavailable(f"failed to create PVC {name}: {error}") from error
-            self._tell_claim(set_, name, pod_name(set_, ordinal))
-
-    async def _own_claims(self, set_: StatefulSet, pod: Pod) -> None:
-        for entry, owners in misowned_claims(set_, pod, self._claims_of(set_)):
-            meta = entry.metadata
-            body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "ownerReferences": owners}}
-            try:
-                await self._client.merge_patch(PERSISTENT_VOLUME_CLAIMS, meta.name, body, namespace=meta.namespace)
-            except NotFound:
-                continue
-
-    # -- tell
-
-    async def _write_status(self, set_: StatefulSet, status: Status) -> None:
-        final = completed(set_, status)
-        if not needs_writing(set_, final):
-            return
-        body = {"metadata": {"uid": set_.metadata.uid}, "status": final.body()}
-        try:
-            await self._client.merge_patch(STATEFULSETS, set_.name, body, namespace=set_.namespace, subresource="status")
-        except NotFound:
-            return
-
-    def _tell_pod(self, set_: StatefulSet, pod: str, verb: str, error: Exception | None = None) -> None:
-        outcome = "successful" if error is None else f"failed error: {error}"
-        self._tell(set_, verb, f"{verb} Pod {pod} in StatefulSet {set_.name} {outcome}", failed=error is not None)
-
-    def _tell_claim(self, set_: StatefulSet, name: str, pod: str, error: Exception | None = None) -> None:
-        if error is None:
-            self._tell(set_, "create", f"create Claim {name} Pod {pod} in StatefulSet {set_.name} success", failed=False)
-        else:
-            message = f"create Claim {name} for Pod {pod} in StatefulSet {set_.name} failed error: {error}"
-            self._tell(set_, "create", message, failed=True)
-
-    def _tell(self, set_: StatefulSet, verb: str, message: str, *, failed: bool) -> None:
-        if self._recorder is None:
-            return
-        regarding: ObjectRef = object_ref(set_, api_version=API_VERSION, kind=KIND)
-        reason = f"{'Failed' if failed else 'Successful'}{verb.capitalize()}"
-        kind = "Warning" if failed else "Normal"
-        self._recorder.event(regarding, type=kind, reason=reason, message=message, action=verb.capitalize())
 
     # -- keys
 
@@ -439,11 +225,6 @@ class StatefulSets:
 def setup(manager: Manager, *, recorder: EventRecorder | None = None, max_unavailable_gate: bool = False) -> None:
     """Add the controller. ``max_unavailable_gate``: the feature gate ``MaxUnavailableStatefulSet``, off by default in 1.36."""
     manager.add_controller(StatefulSets(manager, recorder=recorder, max_unavailable_gate=max_unavailable_gate).controller)
-
-
-def _refuse_lost_volumes(set_: StatefulSet, pod: Pod) -> None:
-    if identity_matches(set_, pod):
-        raise ClaimsUnavailable("the pod lacks volumes of the set's claims, and volumes of a pod cannot be changed")
 
 
 def _newly_orphaned(old: Pod | None, new: Pod) -> bool:
