@@ -11,7 +11,6 @@ from regroup.sandbox.nodelifecycle.rules import (
     BoundPod,
     default_toleration_seconds,
     evicted_at,
-    out_of_service,
     silent_conditions,
     wanted_taints,
 )
@@ -19,7 +18,6 @@ from regroup.sandbox.nodelifecycle.rules import (
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
-OUT = "node.kubernetes.io/out-of-service"
 
 
 def make_node(ready: str | None, *, taints: list[dict[str, Any]] | None = None, unschedulable: bool = False) -> Node:
@@ -122,14 +120,6 @@ def test_the_strictest_of_several_taints_counts() -> None:
     assert evicted_at(make_pod(first), node.spec.taints, now=NOW) == NOW
     second = {"key": "b", "operator": "Exists", "tolerationSeconds": 50}
     assert evicted_at(make_pod(first, second), node.spec.taints, now=NOW) == NOW + timedelta(seconds=20)
-
-
-def test_out_of_service_needs_a_node_that_is_not_ready() -> None:
-    """The taint on a node that reports is not believed."""
-    taint = [{"key": OUT, "effect": "NoExecute"}]
-    assert out_of_service(make_node("Unknown", taints=taint))
-    assert not out_of_service(make_node("True", taints=taint))
-    assert not out_of_service(make_node("Unknown"))
 
 
 def test_default_tolerations() -> None:
