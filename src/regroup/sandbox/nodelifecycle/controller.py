@@ -1,4 +1,5 @@
-"""Watches nodes, their Leases and their pods, and carries the rules out. One key a node.
+"""Watches nodes, their Leases and their pods, and carries the rules out. One key a node. Pods of nodes that are gone or out of
+service are the pod collector's business.
 
 A Lease renewal only moves a time in memory: a node is looked at again when its grace period would be over, not at every renewal.
 """
@@ -20,7 +21,6 @@ from regroup.sandbox.nodelifecycle.rules import (
     LifecycleOptions,
     disrupted,
     evicted_at,
-    out_of_service,
     ready_status,
     silent_conditions,
     wanted_taints,
@@ -55,7 +55,6 @@ class NodeLifecycle:
         self._options = options
         self._heard: dict[str, float] = {}
         """When each node was last heard of, on our own monotonic clock: clocks of nodes are not trusted."""
-        self._missing: dict[str, float] = {}
         self._nodes = manager.cache.informer(NODES, type=Node)
         self._leases = manager.cache.informer(LEASES, type=Lease)
         self._pods = manager.cache.informer(
@@ -96,16 +95,15 @@ class NodeLifecycle:
         if pod is None:
             return ()
         node = self._nodes.store.get("", pod.spec.node_name)
-        # A pod matters here only on a node that is missing, silent or keeps pods off.
-        if node is None or ready_status(node) != "True" or any(taint.effect == "NoExecute" for taint in node.spec.taints):
-            return (pod.spec.node_name,)
-        return ()
+        # A pod matters here only on a node that is silent or throws pods out.
+        if node is None or (ready_status(node) == "True" and all(taint.effect != "NoExecute" for taint in node.spec.taints)):
+            return ()
+        return (pod.spec.node_name,)
 
     async def _reconcile(self, name: str) -> Result:
         node = self._nodes.store.get("", name)
         if node is None:
-            return await self._collect(name)
-        self._missing.pop(name, None)
+            return Result()  # Its pods are the pod collector's.
         now = self._clock.now()
         quiet = self._clock.monotonic() - self._heard.setdefault(name, self._clock.monotonic())
         waits = []
@@ -154,8 +152,6 @@ class NodeLifecycle:
     async def _evict(self, pod: BoundPod, node: Node, *, now: datetime) -> float | None:
         """Take the pod away if its time has come; else the seconds until then."""
         if pod.metadata.deleting:
-            if out_of_service(node):
-                await self._delete(pod, force=True)
             return None
         moment = evicted_at(pod, node.spec.taints, now=now)
         if moment is None:
@@ -166,31 +162,8 @@ class NodeLifecycle:
         self._recorder.event(_ref(pod), type="Normal", reason="TaintManagerEviction", message=text, action="Evicting")
         condition = disrupted("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", now=now)
         if await self._patch_status(pod, {"conditions": [condition]}):
-            await self._delete(pod, force=out_of_service(node))
+            await self._delete(pod)
         return None
-
-    async def _collect(self, name: str) -> Result:
-        """Pods of a node that does not exist: failed and removed by force after the quarantine."""
-        pods = self._pods.store.index("node", name)
-        if not pods:
-            self._missing.pop(name, None)
-            return Result()
-        since = self._missing.setdefault(name, self._clock.monotonic())
-        left = self._options.quarantine - (self._clock.monotonic() - since)
-        if left > 0:
-            return Result(requeue_after=left)
-        try:
-            await self._client.get(NODES, name, type=ObjectView)
-        except NotFound:
-            pass
-        else:
-            return Result(requeue_after=1.0)  # It is back; our cache has not heard of it yet.
-        now = self._clock.now()
-        condition = disrupted("DeletionByPodGC", "PodGC: node no longer exists", now=now)
-        for pod in pods:
-            if await self._patch_status(pod, {"phase": "Failed", "conditions": [condition]}):
-                await self._delete(pod, force=True)
-        return Result()
 
     async def _patch_status(self, pod: BoundPod, status: dict[str, object]) -> bool:
         """Patch this very pod. False when it is gone or replaced."""
@@ -202,11 +175,10 @@ class NodeLifecycle:
             return False
         return True
 
-    async def _delete(self, pod: BoundPod, *, force: bool) -> None:
+    async def _delete(self, pod: BoundPod) -> None:
         meta = pod.metadata
-        grace = 0 if force else None
         try:
-            await self._client.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid, grace_period_seconds=grace)
+            await self._client.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid)
         except (NotFound, Conflict):
             return  # Gone or replaced: what was judged is no more.
 

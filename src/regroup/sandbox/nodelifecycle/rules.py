@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from regroup.kube.meta import Condition, ObjectView, View
-from regroup.kube.node import NOT_READY_TAINT, OUT_OF_SERVICE_TAINT, UNREACHABLE_TAINT, Node, Taint
+from regroup.kube.node import NOT_READY_TAINT, UNREACHABLE_TAINT, Node, Taint
 from regroup.kube.pod import PodStatus
 from regroup.runtime.clock import timestamp
 from regroup.sandbox.scheduler.views import Toleration
@@ -34,8 +34,6 @@ class LifecycleOptions:
 
     grace: float = 50.0
     """Silence after which a node's state is unknown (``--node-monitor-grace-period``)."""
-    quarantine: float = 40.0
-    """How long pods of a node that does not exist are left alone."""
 
 
 class BoundPodSpec(View, frozen=True, gc=False, kw_only=True):
@@ -128,11 +126,6 @@ def evicted_at(pod: BoundPod, taints: Iterable[Taint], *, now: datetime) -> date
         if limits:
             moments.append((taint.time_added or now) + timedelta(seconds=max(0, min(limits))))
     return min(moments, default=None)
-
-
-def out_of_service(node: Node) -> bool:
-    """Somebody has said that the node is gone for good, and it does not say otherwise."""
-    return node.taint(OUT_OF_SERVICE_TAINT) is not None and ready_status(node) != "True"
 
 
 def disrupted(reason: str, message: str, *, now: datetime) -> dict[str, Any]:

@@ -62,12 +62,12 @@ class SchedulingQueue:
         entry.state = "parked"
         self._parked[pod.uid] = entry
 
-    def retry(self, uid: str, *, not_before: float = 0.0) -> None:
-        """Try a parked pod again once its back-off is over, and not before ``not_before``."""
+    def retry(self, uid: str) -> None:
+        """Try a parked pod again once its back-off is over."""
         entry = self._parked.pop(uid, None)
         if entry is not None:
             entry.state = "later"
-            heapq.heappush(self._later, (max(entry.not_before, not_before), entry.order, uid))
+            heapq.heappush(self._later, (entry.not_before, entry.order, uid))
 
     def cluster_changed(self, helps: Callable[[PodFacts], bool]) -> None:
         """``retry`` for the parked pods that ``helps`` says yes to."""

@@ -16,6 +16,7 @@ from regroup.runtime.clock import Clock, timestamp
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
 from regroup.runtime.store import Change
+from regroup.sandbox.controllers.resources import PERSISTENT_VOLUME_CLAIMS
 from regroup.sandbox.scheduler.facts import PodFacts, facts
 from regroup.sandbox.scheduler.placement import Placement, place, refused_by_claim
 from regroup.sandbox.scheduler.queue import SchedulingQueue
@@ -23,13 +24,9 @@ from regroup.sandbox.scheduler.state import ClusterState
 from regroup.sandbox.scheduler.views import Claim, Namespace, SchedulerNode, SchedulerPod
 from regroup.wire.client import Client
 from regroup.wire.errors import Conflict, NotFound, WireError
-from regroup.wire.resource import Resource
 
-CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 WRITES = 64
 """Bindings and reports under way at once."""
-CLAIM_POLL = 5.0
-"""A pod that waits for a claim is tried again after this many seconds: claims are not watched."""
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 
@@ -63,6 +60,8 @@ class Scheduler:
         self._pods = cache.informer(PODS, type=SchedulerPod)
         cache.informer(NAMESPACES, type=Namespace).add_handler(self._changed_namespace)
         cache.informer(NODES, type=SchedulerNode).add_handler(self._changed_node)
+        self._claims = cache.informer(PERSISTENT_VOLUME_CLAIMS, type=Claim)
+        self._claims.add_handler(lambda _: self._retry())
         self._pods.add_handler(self._changed_pod)
         self._manager.add(self._schedule, name="scheduling")
 
@@ -168,14 +167,11 @@ class Scheduler:
             if known is None or known.metadata.uid != pod.uid or known.spec.node_name or known.metadata.deleting:
                 self._queue.remove(pod.uid)
                 continue
-            problem = await self._claim_problem(known) if known.spec.volumes else None
-            if pod.uid not in self._queue:
-                continue  # It has gone while its claims were asked for.
+            problem = self._claim_problem(known)
             if problem is not None:
-                self._no_place(known, pod, Placement(None, refused_by_claim(problem, len(self._state.nodes))))
-                self._queue.retry(pod.uid, not_before=self._clock.monotonic() + CLAIM_POLL)
-                continue
-            placement = place(pod, self._state)
+                placement = Placement(None, refused_by_claim(problem, len(self._state.nodes)))
+            else:
+                placement = place(pod, self._state)
             if placement.node is None:
                 self._no_place(known, pod, placement)
             else:
@@ -199,16 +195,15 @@ class Scheduler:
         self._tell(pod, type="Warning", reason="FailedScheduling", message=placement.message)
         self._write(self._report(known, reason="Unschedulable", message=placement.message))
 
-    async def _claim_problem(self, pod: SchedulerPod) -> str | None:
+    def _claim_problem(self, pod: SchedulerPod) -> str | None:
         """Why the claims of ``pod`` keep it from being placed."""
         for volume in pod.spec.volumes or ():
             if not volume.is_claim:
                 continue
             source = volume.persistent_volume_claim
             name = source.claim_name if source is not None else f"{pod.metadata.name}-{volume.name}"
-            try:
-                claim = await self._client.get(CLAIMS, name, namespace=pod.metadata.namespace, type=Claim)
-            except NotFound:
+            claim = self._claims.store.get(pod.metadata.namespace, name)
+            if claim is None:
                 return f'persistentvolumeclaim "{name}" not found'
             if claim.metadata.deleting:
                 return f'persistentvolumeclaim "{name}" is being deleted'
