@@ -1,0 +1,271 @@
+"""Carries a decision out. Decides nothing.
+
+Each write is idempotent, names the UID that was judged, and stands in an order in which a crash between any two leads to the same
+end (design 3, step 6).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regroup.kube.meta import ObjectRef, object_ref
+from regroup.kube.pod import Pod
+from regroup.kube.resources import PODS, SERVICES, STATEFULSETS
+from regroup.kube.workloads import Service, StatefulSet
+from regroup.leaderworkerset import objects
+from regroup.leaderworkerset.controller import podwrites
+from regroup.leaderworkerset.controller.counters import Counters
+from regroup.leaderworkerset.controller.podwrites import Overtaken
+from regroup.leaderworkerset.decisions import (
+    Admit,
+    CreateService,
+    CreateWorkers,
+    Decision,
+    Defer,
+    Exhaust,
+    Force,
+    PodId,
+    Recover,
+    Recreate,
+    Release,
+    RemoveWorkers,
+    RepairWorkers,
+    Skip,
+    Wait,
+)
+from regroup.leaderworkerset.keys import ABSORBED_RESTARTS, EXHAUSTED, LEADER_UID, LEADERWORKERSETS, RECOVER, RECREATE_PENDING
+from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.view import GroupView
+from regroup.runtime.events import EventRecorder, EventType
+from regroup.wire.client import Client
+from regroup.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a decision is about: the view that it was taken on and the objects behind it."""
+
+    view: GroupView
+    lws: LeaderWorkerSet | None
+    at_revision: LeaderWorkerSet | None
+    """The LeaderWorkerSet at the group's own revision."""
+
+    @property
+    def leader(self) -> Pod:
+        leader = self.view.leader
+        assert leader is not None  # noqa: S101 - decisions that name a leader are only taken with one
+        return leader
+
+    @property
+    def owner(self) -> LeaderWorkerSet:
+        assert self.lws is not None  # noqa: S101 - only let-go and stay are decided without one
+        return self.lws
+
+
+class Actor:
+    """The hands of the group controller."""
+
+    def __init__(self, client: Client, *, recorder: EventRecorder, counters: Counters) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._counters = counters
+
+    async def carry_out(self, decision: Decision, target: Target) -> Pod | StatefulSet | None:
+        """Do what was decided; gives back the object whose new version the cache has to show before the next look.
+
+        Raises ``Overtaken`` when the judged object is not what it was, ``ApiError`` for what must be tried again.
+        """
+        match decision:
+            case Recreate():
+                await self._recreate(decision, target)
+            case Exhaust():
+                await self._exhaust(decision, target)
+            case Recover():
+                await self._recover(decision, target)
+            case Release():
+                await self._let_go(decision.pods, target)
+            case Skip():
+                await self._skip(decision, target)
+            case Defer(marked=False):
+                await self._defer(decision, target)
+            case Force():
+                await self._force(decision, target)
+            case Admit():
+                return await podwrites.lift_gate(self._client, target.leader)
+            case CreateService():
+                await self._create_service(target)
+            case CreateWorkers():
+                return await self._create_workers(target)
+            case RepairWorkers():
+                return await self._repair_workers(decision, target)
+            case RemoveWorkers():
+                await self._remove_workers(decision, target)
+            case Wait() if decision.event:
+                kind: EventType = "Warning" if decision.warning else "Normal"
+                self._tell(target, kind, decision.event, decision.why, related=decision.pod)
+            case _:
+                pass
+        return None
+
+    async def _recreate(self, decision: Recreate, target: Target) -> None:
+        """Count (where a counter is kept), delete the leader, tell all its workers at once, say so (5.2 steps 13-15)."""
+        view, leader = target.view, decision.leader
+        if decision.count is not None:
+            await self._counters.raise_to(
+                target.owner, view.key, revision=view.revision, leader_uid=leader.uid, to=decision.count
+            )
+        await self._delete_leader(view, leader)
+        # Garbage collection would reach the workers one by one through their set. The label names the incarnation, so nothing
+        # of a later one can be hit; sets that we did not make lack it and are left to garbage collection.
+        await self._end_workers(view, leader.uid)
+        what = f"Recreating group {view.key.index} (leader pod {leader.name}): {decision.why}"
+        self._tell(target, "Normal", "RecreateGroup", what, related=leader)
+
+    async def _exhaust(self, decision: Exhaust, target: Target) -> None:
+        """Mark and retain the leader first, then the workers, then delete (5.6.1): a crash in between is finished later."""
+        view = target.view
+        if decision.mark:
+            marks: Mapping[str, str | None] = {EXHAUSTED: "true", RECOVER: None, RECREATE_PENDING: None}
+            await podwrites.retain(self._client, target.leader, annotations=marks)
+        retain = {one.uid for one in decision.retain}
+        for pod in view.workers:
+            if pod.metadata.uid in retain:
+                await podwrites.retain(self._client, pod, annotations={})
+        if decision.delete:
+            await self._delete_leader(view, decision.leader)
+        what = f"Group {view.key.index} used up its restart budget and is retained: {decision.why}"
+        self._tell(target, "Warning", "ReplicaRestartBudgetExceeded", what, related=decision.leader)
+
+    async def _recover(self, decision: Recover, target: Target) -> None:
+        """The count goes first: a crash after it leaves the group retained and the request standing (5.6.4)."""
+        view = target.view
+        await self._counters.clear(target.owner, view.key, revision=view.revision)
+        await self._let_go(decision.pods, target)
+
+    async def _let_go(self, pods: Any, target: Target) -> None:
+        for pod in pods:
+            await podwrites.let_go(self._client, pod, namespace=target.view.key.namespace, drop=(EXHAUSTED, RECOVER))
+
+    async def _skip(self, decision: Skip, target: Target) -> None:
+        for pod, absorbed in decision.absorb:
+            note = {ABSORBED_RESTARTS: absorbed.text()}
+            await podwrites.annotate(self._client, pod, note, namespace=target.view.key.namespace)
+        if decision.unschedulable:
+            first = decision.failures[0]
+            what = f"Group {target.view.key.index} is not recreated: pod {decision.unschedulable} cannot be scheduled"
+            self._tell(target, "Warning", "GroupUnschedulable", what, related=PodId(first.pod, first.uid))
+
+    async def _defer(self, decision: Defer, target: Target) -> None:
+        note = {RECREATE_PENDING: str(decision.count + 1)}
+        written = await podwrites.annotate(self._client, decision.leader, note, namespace=target.view.key.namespace)
+        if written is None:
+            raise Overtaken(f"leader {decision.leader.name} changed while its recreation was deferred")
+        group = target.view.key.index
+        what = f"Group {group} is recreated in {decision.remaining} s (restart count {decision.count}): {decision.why}"
+        self._tell(target, "Warning", "GroupRestartBackoff", what, related=decision.leader)
+
+    async def _force(self, decision: Force, target: Target) -> None:
+        namespace = target.view.key.namespace
+        try:
+            await self._client.delete(PODS, decision.pod.name, namespace=namespace, uid=decision.pod.uid, grace_period_seconds=0)
+        except (NotFound, Conflict):
+            return
+        what = f"Removed pod {decision.pod.name} of group {target.view.key.index} by force: {decision.why}"
+        self._tell(target, "Warning", "ForcedPodDeletion", what, related=decision.pod)
+
+    async def _create_service(self, target: Target) -> None:
+        namespace = target.view.key.namespace
+        service = objects.replica_service(target.owner, leader=target.leader)
+        name = service["metadata"]["name"]
+        try:
+            await self._client.create(SERVICES, service, namespace=namespace)
+        except AlreadyExists:
+            found = await self._client.get(SERVICES, name, namespace=namespace, type=Service)
+            self._claim(found, target, what=f"Service {name}")
+        except ApiError as error:
+            self._tell(target, "Warning", "FailedCreate", f"Service {name} was not created: {error}")
+            raise
+
+    async def _create_workers(self, target: Target) -> StatefulSet | None:
+        namespace = target.view.key.namespace
+        body = worker_set_body(target)
+        name = body["metadata"]["name"]
+        try:
+            return await self._client.create(STATEFULSETS, body, namespace=namespace, type=StatefulSet)
+        except AlreadyExists:
+            found = await self._client.get(STATEFULSETS, name, namespace=namespace, type=StatefulSet)
+            self._claim(found, target, what=f"StatefulSet {name}")
+            return found
+        except ApiError as error:
+            self._tell(target, "Warning", "FailedCreate", f"Worker set {name} was not created: {error}")
+            raise
+
+    def _claim(self, found: Service | StatefulSet, target: Target, *, what: str) -> None:
+        """A name that is taken: by ourselves (the cache is behind) or by a stranger, whose object is never touched."""
+        owner = found.metadata.controller
+        ours = {target.leader.metadata.uid, target.owner.metadata.uid}
+        if owner is None or owner.uid not in ours:
+            whose = f"{owner.kind} {owner.name}" if owner is not None else "somebody else"
+            self._tell(target, "Warning", "FailedCreate", f"{what} exists and belongs to {whose}")
+            raise Overtaken(f"{what} belongs to {whose}")
+
+    async def _repair_workers(self, decision: RepairWorkers, target: Target) -> StatefulSet:
+        wanted = worker_set_body(target)
+        patch: dict[str, Any] = {"metadata": {"uid": decision.set_uid}}
+        if "owner" in decision.fields:
+            patch["metadata"]["ownerReferences"] = wanted["metadata"]["ownerReferences"]
+        spec = {name: wanted["spec"][name] for name in ("replicas", "template") if f"spec.{name}" in decision.fields}
+        if spec:
+            patch["spec"] = spec
+        try:
+            return await self._client.merge_patch(
+                STATEFULSETS, decision.set_name, patch, namespace=target.view.key.namespace, type=StatefulSet
+            )
+        except (NotFound, Conflict) as error:
+            raise Overtaken(f"worker set {decision.set_name}: {error}") from error
+
+    async def _remove_workers(self, decision: RemoveWorkers, target: Target) -> None:
+        namespace = target.view.key.namespace
+        try:
+            await self._client.delete(
+                STATEFULSETS, decision.set_name, namespace=namespace, uid=decision.set_uid, propagation="Foreground"
+            )
+        except (NotFound, Conflict):
+            return
+        if decision.leader_uid:
+            await self._end_workers(target.view, decision.leader_uid)
+
+    async def _delete_leader(self, view: GroupView, leader: PodId) -> None:
+        try:
+            await self._client.delete(PODS, leader.name, namespace=view.key.namespace, uid=leader.uid, propagation="Foreground")
+        except (NotFound, Conflict):
+            return  # gone, or replaced: what was judged does not exist any more (5.2 step 14)
+
+    async def _end_workers(self, view: GroupView, leader_uid: str) -> None:
+        if any(pod.metadata.labels.get(LEADER_UID) == leader_uid and not pod.deleting for pod in view.workers):
+            await self._client.delete_collection(PODS, namespace=view.key.namespace, label_selector=f"{LEADER_UID}={leader_uid}")
+
+    def tell_admitted(self, target: Target) -> None:
+        """The leader that was held is let in (4.3)."""
+        what = f"Group {target.view.key.index} may start: nothing of the previous group is left"
+        meta = target.leader.metadata
+        self._tell(target, "Normal", "GroupReplacementAdmitted", what, related=PodId(meta.name, meta.uid))
+
+    def _tell(self, target: Target, kind: EventType, reason: str, message: str, *, related: PodId | None = None) -> None:
+        if target.lws is None:
+            return
+        pod = None
+        if related is not None:
+            pod = ObjectRef(api_version="v1", kind="Pod", namespace=target.view.key.namespace, name=related.name, uid=related.uid)
+        self._recorder.event(reference(target.lws), type=kind, reason=reason, message=message, action=reason, related=pod)
+
+
+def reference(lws: LeaderWorkerSet) -> ObjectRef:
+    """The LeaderWorkerSet as events name it."""
+    return object_ref(lws, api_version=LEADERWORKERSETS.api_version, kind=LEADERWORKERSETS.kind)
+
+
+def worker_set_body(target: Target) -> dict[str, Any]:
+    """The worker set that the group is to have, from the group's own revision."""
+    source = target.at_revision or target.owner
+    return objects.worker_set(source, leader=target.leader, topology_value=target.view.topology_value)

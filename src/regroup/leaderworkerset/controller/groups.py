@@ -1,0 +1,173 @@
+"""One look at one group: observe, decide, confirm on fresh reads where the decision is grave, act (design 3)."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
+from regroup.kube.meta import HasMeta
+from regroup.kube.node import Node
+from regroup.kube.pod import Pod
+from regroup.kube.resources import NODES, PODS
+from regroup.leaderworkerset.controller.act import Actor, Target
+from regroup.leaderworkerset.controller.memory import Awaited, Departures, Groups
+from regroup.leaderworkerset.controller.observe import Fresh, Observer, Stores
+from regroup.leaderworkerset.controller.podwrites import Overtaken
+from regroup.leaderworkerset.controller.tallies import Tallies
+from regroup.leaderworkerset.decide import decide
+from regroup.leaderworkerset.decisions import Admit, Decision, Defer, Force, Stay, Wait
+from regroup.leaderworkerset.facts import summarize
+from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.view import GroupKey, GroupView
+from regroup.runtime.clock import Clock
+from regroup.runtime.controller import Result
+from regroup.wire.client import Client
+from regroup.wire.errors import NotFound
+from regroup.wire.resource import Resource
+
+T = TypeVar("T")
+
+_SOON = 1.0
+"""Seconds until another look where the cluster was faster than our cache, or where a name is still taken."""
+_FALLBACK = 10.0
+"""Seconds until a group that waits for others is looked at again even if no event comes (4.3)."""
+
+
+_POLLED = frozenset({"lws 3.3", "lws 3.4", "lws 4.4", "lws 5.9"})
+"""Rules whose waits end with an event that may be about an object that we do not watch."""
+
+
+class GroupLooks:
+    """The group controller's pass. A key is never in two hands, so nothing of one group runs beside itself."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        stores: Stores,
+        observer: Observer,
+        departures: Departures,
+        groups: Groups,
+        actor: Actor,
+        awaited: Awaited[GroupKey],
+        on_change: Callable[[str, str], None],
+        tallies: Tallies,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._stores = stores
+        self._observer = observer
+        self._departures = departures
+        self._groups = groups
+        self._actor = actor
+        self._awaited = awaited
+        self._on_change = on_change
+        self._tallies = tallies
+        self._told: dict[GroupKey, tuple[str, str]] = {}
+        self._log = structlog.get_logger("leaderworkerset.group")
+
+    async def look(self, key: GroupKey) -> Result:
+        """One look. Raises ``WireError`` for what must be tried again with back-off."""
+        behind = self._awaited.behind(key, self._find)
+        if behind is not None:
+            return Result(requeue_after=behind)
+        view = self._observer.group(key)
+        now = self._clock.now()
+        self._summarize(view)
+        decision = decide(view, now)
+        lws = self._stores.lws.get(key.namespace, key.lws)
+        if decision.confirm:
+            fresh = await self._read(view, decision)
+            if _uid(fresh.leader) != _uid(view.leader):
+                # Gone or replaced: what was judged does not exist any more (5.2 step 6). The cache will show it.
+                return Result(requeue_after=_SOON)
+            lws = fresh.lws
+            # Across these reads the cache may have moved on as well: the view is built anew on both.
+            view = self._observer.group(key, fresh=fresh)
+            decision = decide(view, self._clock.now())
+        target = Target(view, lws, self._observer.at_revision(lws, view.revision) if lws is not None else None)
+        try:
+            await self._act(key, decision, target)
+        except Overtaken as error:
+            self._log.info("overtaken", group=str(key), decision=decision.name, why=str(error))
+            return Result(requeue_after=_SOON)
+        if _judged(view, decision):
+            self._departures.settle(key, view.departed)
+        return self._again(decision)
+
+    async def _act(self, key: GroupKey, decision: Decision, target: Target) -> None:
+        if isinstance(decision, Wait):
+            if self._is_news(key, decision):
+                await self._actor.carry_out(decision, target)
+            return
+        held = self._told.pop(key, None)
+        if isinstance(decision, Stay) or (isinstance(decision, Defer) and decision.marked):
+            return
+        self._log.info(
+            "decision", group=str(key), decision=decision.name, rule=decision.rule, why=decision.why, facts=list(decision.facts)
+        )
+        written = await self._actor.carry_out(decision, target)
+        if written is not None:
+            self._awaited.wrote(key, written.metadata)
+        if isinstance(decision, Admit) and held is not None and held[0] == "GroupReplacementDeferred":
+            self._actor.tell_admitted(target)
+        self._tallies.count(key, decision)
+
+    def _is_news(self, key: GroupKey, decision: Wait) -> bool:
+        """Whether this episode of waiting was not told yet; a new reason or another pod is a new episode."""
+        if not decision.event:
+            return False
+        episode = (decision.event, decision.pod.uid if decision.pod is not None else decision.why)
+        if self._told.get(key) == episode:
+            return False
+        self._told[key] = episode
+        return True
+
+    async def _read(self, view: GroupView, decision: Decision) -> Fresh:
+        """The LeaderWorkerSet, the leader and, before a pod is forced, its node, as the API server has them now (8.4)."""
+        key = view.key
+        async with asyncio.TaskGroup() as tasks:
+            lws = tasks.create_task(self._get(LEADERWORKERSETS, key.lws, LeaderWorkerSet, namespace=key.namespace))
+            name = view.leader.metadata.name if view.leader is not None else ""
+            leader = tasks.create_task(self._get(PODS, name, Pod, namespace=key.namespace)) if name else None
+            node_name = decision.node if isinstance(decision, Force) else ""
+            node = tasks.create_task(self._get(NODES, node_name, Node)) if node_name else None
+        nodes = {node_name: node.result()} if node is not None else {}
+        return Fresh(lws.result(), leader.result() if leader is not None else None, nodes)
+
+    async def _get(self, resource: Resource, name: str, kind: type[T], *, namespace: str | None = None) -> T | None:
+        try:
+            return await self._client.get(resource, name, namespace=namespace, type=kind)
+        except NotFound:
+            return None
+
+    def _summarize(self, view: GroupView) -> None:
+        summary = summarize(view, now=self._clock.now())
+        if self._groups.put(view.key, summary):
+            self._on_change(view.key.namespace, view.key.lws)
+        if summary is None:
+            self._told.pop(view.key, None)
+
+    def _find(self, uid: str) -> HasMeta | None:
+        return self._stores.pods.by_uid(uid) or self._stores.sets.by_uid(uid)
+
+    def _again(self, decision: Decision) -> Result:
+        if decision.again_at is not None:
+            # Never zero: a timer that fires a moment early must come back, not spin (case C38).
+            return Result(requeue_after=max(0.01, (decision.again_at - self._clock.now()).total_seconds()))
+        if isinstance(decision, Wait) and decision.rule in _POLLED:
+            return Result(requeue_after=_FALLBACK)
+        return Result()
+
+
+def _uid(pod: Pod | None) -> str:
+    return pod.metadata.uid if pod is not None else ""
+
+
+def _judged(view: GroupView, decision: Decision) -> bool:
+    """Whether the workers that are gone were taken into account, so that they may be forgotten (B2)."""
+    unreadable = isinstance(decision, Wait) and decision.rule == "lws 5.5"
+    return not unreadable and (view.leader is None or view.rules is not None)

@@ -1,0 +1,265 @@
+"""Wires the LeaderWorkerSet controllers to a manager: informers, indexes, and which change concerns which key
+(spec/leaderworkerset.md 8.2). Maps only; what a change means is for the looks to find out.
+"""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from regroup.kube.meta import HasMeta
+from regroup.kube.node import OUT_OF_SERVICE_TAINT, UNREACHABLE_TAINT, Node
+from regroup.kube.pod import Pod
+from regroup.kube.resources import CONTROLLER_REVISIONS, NODES, PODS, SERVICES, STATEFULSETS
+from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
+from regroup.leaderworkerset.controller.act import Actor
+from regroup.leaderworkerset.controller.counters import Counters
+from regroup.leaderworkerset.controller.groups import GroupLooks
+from regroup.leaderworkerset.controller.memory import Awaited, Departures, Groups
+from regroup.leaderworkerset.controller.observe import BY_GROUP, BY_LWS, BY_NODE, Observer, Stores
+from regroup.leaderworkerset.controller.sets import SetPasses
+from regroup.leaderworkerset.controller.statuses import Statuses
+from regroup.leaderworkerset.controller.tallies import Tallies
+from regroup.leaderworkerset.keys import GROUP_INDEX, LEADER, LEADERWORKERSETS, NAME, ROLE
+from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.view import GroupKey, NodeLossRule, worker_index
+from regroup.runtime.controller import Controller
+from regroup.runtime.events import EventRecorder
+from regroup.runtime.manager import Manager
+from regroup.runtime.metrics import Metrics
+from regroup.runtime.store import Change
+
+SetKey = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an administrator chooses. Times in seconds."""
+
+    node_loss_grace: float = 60.0
+    """How long a node must be lost before a member that is stuck on it is forced (Q29); 0 means never."""
+    workers: int = 8
+    """Groups that are worked on at the same time."""
+    status_interval: float = 0.25
+    """Least time between two writes of one status."""
+
+
+def setup(
+    manager: Manager,
+    *,
+    recorder: EventRecorder,
+    settings: Settings,
+    metrics: Metrics | None = None,
+    rng: random.Random | None = None,
+) -> None:
+    """Add both controllers to ``manager``."""
+    Wiring(manager, recorder=recorder, settings=settings, metrics=metrics, rng=rng or random.Random())  # noqa: S311 - jitter
+
+
+class Wiring:
+    """The two controllers, and the handlers that give them their keys."""
+
+    def __init__(
+        self, manager: Manager, *, recorder: EventRecorder, settings: Settings, metrics: Metrics | None, rng: random.Random
+    ) -> None:
+        cache, client, clock = manager.cache, manager.client, manager.clock
+        self._clock = clock
+        lws = cache.informer(LEADERWORKERSETS, type=LeaderWorkerSet)
+        pods = cache.informer(PODS, type=Pod, label_selector=NAME, indexers={BY_GROUP: _group_index, BY_NODE: _node_index})
+        sets = cache.informer(STATEFULSETS, type=StatefulSet, label_selector=NAME)
+        services = cache.informer(SERVICES, type=Service, label_selector=NAME)
+        revisions = cache.informer(
+            CONTROLLER_REVISIONS, type=ControllerRevision, label_selector=NAME, indexers={BY_LWS: _lws_index}
+        )
+        nodes = cache.informer(NODES, type=Node)
+        self._stores = Stores(lws.store, pods.store, sets.store, services.store, revisions.store, nodes.store)
+        self._departures = Departures()
+        self._groups = Groups()
+        self._observer = Observer(self._stores, self._departures, node_loss=NodeLossRule(settings.node_loss_grace))
+        counters = Counters(client, rng=rng)
+        looks = GroupLooks(
+            client,
+            clock=clock,
+            stores=self._stores,
+            observer=self._observer,
+            departures=self._departures,
+            groups=self._groups,
+            actor=Actor(client, recorder=recorder, counters=counters),
+            awaited=Awaited(clock=clock),
+            on_change=lambda namespace, name: self.sets.queue.add((namespace, name)),
+            tallies=Tallies(metrics),
+        )
+        set_writes: Awaited[SetKey] = Awaited(clock=clock)
+        passes = SetPasses(
+            client,
+            clock=clock,
+            stores=self._stores,
+            observer=self._observer,
+            groups=self._groups,
+            counters=counters,
+            awaited=set_writes,
+            recorder=recorder,
+            statuses=Statuses(client, clock=clock, awaited=set_writes, recorder=recorder, interval=settings.status_interval),
+        )
+        self.groups: Controller[GroupKey] = Controller(
+            "lws-group", looks.look, clock=clock, workers=settings.workers, metrics=metrics
+        )
+        self.sets: Controller[SetKey] = Controller(
+            "lws", passes.look, clock=clock, workers=max(1, settings.workers // 2), metrics=metrics
+        )
+        self.groups.watches(pods, self._groups_of_pod)
+        self.groups.watches(sets, self._groups_of_set)
+        self.groups.watches(lws, self._groups_of_lws)
+        self.groups.watches(services, self._groups_of_service)
+        self.groups.watches(revisions, self._groups_of_revision)
+        self.groups.watches(nodes, self._groups_of_node)
+        self.sets.watches(lws, _own_key)
+        self.sets.watches(sets, _lws_of_leader_set)
+        self.sets.watches(services, _lws_of)
+        self.sets.watches(revisions, _lws_of)
+        manager.add_controller(self.groups)
+        manager.add_controller(self.sets)
+
+    # -- which groups a change concerns
+
+    def _groups_of_pod(self, change: Change[Pod]) -> Iterable[GroupKey]:
+        for pod in _both(change):
+            key = _group_of(pod)
+            if key is None:
+                continue
+            if change.new is None and worker_index(pod) > 0:
+                # The chain is resolved now, while its set is most likely still there (8.3).
+                self._departures.add(key, pod, leader_uid=self._observer.chain_end(pod), at=self._clock.now())
+            self._groups.note(key)
+            yield key
+
+    def _groups_of_set(self, change: Change[StatefulSet]) -> Iterable[GroupKey]:
+        found = change.new or change.old
+        if found is None:
+            return
+        labels = found.metadata.labels
+        if GROUP_INDEX in labels:
+            if change.new is None:
+                self._observer.forget_set(found.metadata.uid)
+            key = _group_of(found)
+            if key is not None:
+                self._groups.note(key)
+                yield key
+        elif labels.get(ROLE) == LEADER and _leader_set_moved(change):
+            yield from self._groups.keys(found.metadata.namespace, labels.get(NAME, ""))
+
+    def _groups_of_lws(self, change: Change[LeaderWorkerSet]) -> Iterable[GroupKey]:
+        """All of them when the spec, the deletion or an annotation changed; a status is our own doing."""
+        old, new = change.old, change.new
+        found = new or old
+        if found is None:
+            return
+        if new is None:
+            self._observer.forget(found.metadata.uid)
+        if old is None or new is None or _says_otherwise(old, new):
+            yield from self._groups.keys(found.namespace, found.name)
+
+    def _groups_of_service(self, change: Change[Service]) -> Iterable[GroupKey]:
+        found = change.new or change.old
+        if found is None or change.new is not None:
+            return  # only a Service that is gone, or whose name became free, is news for a group
+        index = (found.spec.selector or {}).get(GROUP_INDEX)
+        if index:
+            yield GroupKey(found.metadata.namespace, found.metadata.labels.get(NAME, ""), index)
+
+    def _groups_of_revision(self, change: Change[ControllerRevision]) -> Iterable[GroupKey]:
+        """Groups that wait for a revision to appear."""
+        if change.new is None or change.old is not None:
+            return
+        meta = change.new.metadata
+        name = meta.labels.get(NAME, "")
+        for index, summary in list(self._groups.of(meta.namespace, name).items()):
+            if summary is None or not summary.ready:
+                yield GroupKey(meta.namespace, name, index)
+
+    def _groups_of_node(self, change: Change[Node]) -> Iterable[GroupKey]:
+        """Groups with a member that is leaving a node whose health changed (Q29), or that wait for its labels (3.3)."""
+        if change.old is not None and change.new is not None and _health(change.old) == _health(change.new):
+            return
+        found = change.new or change.old
+        if found is None:
+            return
+        for pod in self._stores.pods.index(BY_NODE, found.metadata.name):
+            key = _group_of(pod)
+            if key is not None and (pod.deleting or worker_index(pod) == 0):
+                yield key
+
+
+def _both(change: Change[Pod]) -> Iterable[Pod]:
+    """The pod as it is, and as it was where that was another group."""
+    if change.new is not None:
+        yield change.new
+    if change.old is not None and (change.new is None or _group_of(change.old) != _group_of(change.new)):
+        yield change.old
+
+
+def _group_of(found: HasMeta) -> GroupKey | None:
+    """The group that labels name; None without an ordinal (a Hash key is not served yet)."""
+    labels = found.metadata.labels
+    name, index = labels.get(NAME, ""), labels.get(GROUP_INDEX, "")
+    return GroupKey(found.metadata.namespace, name, index) if name and index.isdecimal() and index.isascii() else None
+
+
+def _group_index(pod: Pod) -> Iterable[str]:
+    key = _group_of(pod)
+    return (str(key),) if key is not None else ()
+
+
+def _node_index(pod: Pod) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def _lws_index(found: HasMeta) -> Iterable[str]:
+    return (f"{found.metadata.namespace}/{found.metadata.labels.get(NAME, '')}",)
+
+
+def _own_key(change: Change[LeaderWorkerSet]) -> Iterable[SetKey]:
+    found = change.new or change.old
+    return ((found.namespace, found.name),) if found is not None else ()
+
+
+def _lws_of(change: Change[Service] | Change[ControllerRevision]) -> Iterable[SetKey]:
+    """Objects of a LeaderWorkerSet that are gone; that ours appeared is no news."""
+    if change.new is not None or change.old is None:
+        return ()
+    meta = change.old.metadata
+    return ((meta.namespace, meta.labels.get(NAME, "")),)
+
+
+def _lws_of_leader_set(change: Change[StatefulSet]) -> Iterable[SetKey]:
+    found = change.new or change.old
+    if found is None or GROUP_INDEX in found.metadata.labels:
+        return ()
+    return ((found.metadata.namespace, found.metadata.labels.get(NAME, "")),)
+
+
+def _leader_set_moved(change: Change[StatefulSet]) -> bool:
+    """Replicas, partition, revision or existence of the leader set changed: retained, gated and surplus groups depend on it."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return True
+    return (
+        old.metadata.generation != new.metadata.generation
+        or old.metadata.labels != new.metadata.labels
+        or old.metadata.deleting != new.metadata.deleting
+    )
+
+
+def _says_otherwise(old: LeaderWorkerSet, new: LeaderWorkerSet) -> bool:
+    return (
+        old.metadata.uid != new.metadata.uid
+        or old.metadata.generation != new.metadata.generation
+        or old.metadata.deleting != new.metadata.deleting
+        or old.metadata.annotations != new.metadata.annotations
+    )
+
+
+def _health(node: Node) -> tuple[object, ...]:
+    """What the node-loss rule and exclusive topology read of a node."""
+    ready = node.ready
+    taints = tuple((key, node.taint(key) is not None) for key in (UNREACHABLE_TAINT, OUT_OF_SERVICE_TAINT))
+    return (ready.status if ready is not None else "", taints, node.metadata.labels)
