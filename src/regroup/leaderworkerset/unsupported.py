@@ -1,0 +1,84 @@
+"""What the API has and this version of Regroup does not do yet: refused at admission, never silently ignored. Pure.
+
+One entry a feature. Who builds the feature deletes its entry; the code beneath needs no other change.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from regroup.leaderworkerset import keys, types
+from regroup.leaderworkerset.problem import Problem
+from regroup.leaderworkerset.types import LeaderWorkerSet
+
+_TEMPLATE = "spec.leaderWorkerTemplate"
+_ROLLING = "spec.rolloutStrategy.rollingUpdateConfiguration"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """``value`` is what the object asks for, None when it does not ask for the feature."""
+
+    path: str
+    value: Callable[[LeaderWorkerSet], Any]
+
+
+def _unless(value: Any, usual: Any) -> Any:
+    return None if value == usual else value
+
+
+MISSING: tuple[Missing, ...] = (
+    Missing("spec.groupIdentity", lambda lws: _unless(lws.spec.group_identity, types.ORDINAL)),
+    Missing("spec.groupReplacementPolicy", lambda lws: _unless(lws.spec.group_replacement_policy, types.POST_TERMINATION)),
+    Missing("spec.podTerminationPolicy", lambda lws: _unless(lws.spec.pod_termination_policy, types.DEFAULT_TERMINATION)),
+    Missing("spec.scheduling", lambda lws: lws.spec.scheduling),
+    Missing(
+        f"{_TEMPLATE}.restartPolicy",
+        lambda lws: lws.template.restart_policy if lws.template.restart_policy == types.AFTER_START else None,
+    ),
+    Missing(
+        f"metadata.annotations[{keys.AFTER_START_EXPERIMENT}]",
+        lambda lws: lws.metadata.annotations.get(keys.AFTER_START_EXPERIMENT),
+    ),
+    Missing(f"{_TEMPLATE}.maxGroupRestarts", lambda lws: lws.template.max_group_restarts),
+    Missing(
+        f"{_TEMPLATE}.restartBackoff",
+        lambda lws: (
+            None
+            if lws.template.restart_backoff is None
+            else {"baseSeconds": lws.template.restart_backoff.base, "capSeconds": lws.template.restart_backoff.cap}
+        ),
+    ),
+    Missing(
+        f"{_TEMPLATE}.subGroupPolicy",
+        lambda lws: (
+            None
+            if lws.template.sub_group_policy is None
+            else {
+                "subGroupPolicyType": lws.template.sub_group_policy.type,
+                "subGroupSize": lws.template.sub_group_policy.size,
+            }
+        ),
+    ),
+    Missing(f"{_ROLLING}.partition", lambda lws: _unless(lws.spec.rollout_strategy.rolling_update.partition, 0)),
+    Missing(f"{_ROLLING}.maxUnavailable", lambda lws: _unless(lws.spec.rollout_strategy.rolling_update.max_unavailable, 1)),
+    Missing(f"{_ROLLING}.maxSurge", lambda lws: _unless(lws.spec.rollout_strategy.rolling_update.max_surge, 0)),
+)
+
+
+def unsupported(obj: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[Problem]:
+    """Refusals for everything that ``obj`` asks for and this version lacks.
+
+    On an update only what is new is refused, so that an object made elsewhere can still be edited, relabelled or repaired. The
+    objects have passed ``validation``.
+    """
+    lws, before = types.decode(obj), None if old is None else types.decode(old)
+    problems = []
+    for missing in MISSING:
+        value = missing.value(lws)
+        if value is None or (before is not None and missing.value(before) == value):
+            continue
+        shown = value if isinstance(value, str | int) else "it"
+        rule = f"{shown} is not supported by this version of regroup yet"
+        problems.append(Problem(missing.path, value, rule, kind="Forbidden"))
+    return problems

@@ -1,0 +1,188 @@
+"""Admission of LeaderWorkerSets and of their pods, and how a cluster is told to ask us (spec/leaderworkerset.md 2, 3.8).
+
+The handlers are pure but for the key that is drawn for a Hash leader; the rules are in ``defaults``, ``validation``,
+``unsupported`` and ``pod_admission``. Deletions are never asked about, so nothing here can block one.
+"""
+
+import base64
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.defaults import default
+from regroup.leaderworkerset.keys import GROUP, LEADERWORKERSETS
+from regroup.leaderworkerset.pod_admission import PodRefused, mutate_pod
+from regroup.leaderworkerset.problem import summary
+from regroup.leaderworkerset.types import DEPRECATED_DEFAULT
+from regroup.leaderworkerset.unsupported import unsupported
+from regroup.leaderworkerset.validation import validate_create, validate_update
+from regroup.runtime.admission import AdmissionRequest, AdmissionResponse, AdmissionServer, allowed, denied, patched
+
+MUTATE_LWS = "/mutate-lws"
+VALIDATE_LWS = "/validate-lws"
+MUTATE_POD = "/mutate-pod"
+
+_KEY_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+_KEY_LENGTH = 16
+_TIMEOUT_SECONDS = 10
+_DOMAIN = "regroup.dev"
+
+Configuration = dict[str, Any]
+Operation = dict[str, Any]
+
+
+def register(server: AdmissionServer, *, rng: random.Random | None = None) -> None:
+    """Answer our three kinds of reviews on ``server``. ``rng`` draws the keys of Hash groups; the system's by default."""
+    server.register(MUTATE_LWS, mutate_lws)
+    server.register(VALIDATE_LWS, validate_lws)
+    server.register(MUTATE_POD, partial(admit_pod, rng=rng or random.SystemRandom()))
+
+
+def mutate_lws(request: AdmissionRequest) -> AdmissionResponse:
+    """Fill in the defaults."""
+    obj = request.object
+    if obj is None:
+        return allowed()
+    return patched(json_patch(obj, default(obj)), warnings=_deprecations(obj))
+
+
+def validate_lws(request: AdmissionRequest) -> AdmissionResponse:
+    """Refuse what breaks a rule or asks for what this version cannot do."""
+    obj, old = request.object, request.old_object
+    if obj is None:
+        return allowed()
+    if request.operation == "UPDATE" and old is not None:
+        if (obj.get("metadata") or {}).get("deletionTimestamp"):
+            return allowed()
+        problems = validate_update(obj, old) or unsupported(obj, old)
+    else:
+        problems = validate_create(obj) or unsupported(obj)
+    if not problems:
+        return allowed()
+    name = (obj.get("metadata") or {}).get("name") or request.name
+    message = summary(problems, kind=LEADERWORKERSETS.kind, group=GROUP, name=name)
+    return denied(message, causes=[problem.cause() for problem in problems])
+
+
+def admit_pod(request: AdmissionRequest, *, rng: random.Random) -> AdmissionResponse:
+    """Give a new pod of ours its place in the group."""
+    pod = request.object
+    if pod is None or request.operation != "CREATE":
+        return allowed()
+    try:
+        key = "".join(rng.choices(_KEY_ALPHABET, k=_KEY_LENGTH))
+        return patched(json_patch(pod, mutate_pod(pod, namespace=request.namespace, random_key=key)))
+    except PodRefused as error:
+        return denied(str(error))
+
+
+def webhook_configurations(
+    *,
+    name: str,
+    service: tuple[str, str] | None = None,
+    url: str | None = None,
+    ca_bundle: bytes = b"",
+    namespaces: Sequence[str] = (),
+) -> list[Configuration]:
+    """The mutating and the validating configuration, both called ``name``.
+
+    The cluster reaches us by ``service`` (namespace, name) or by the base ``url``: exactly one of them, else ``ValueError``.
+    ``namespaces`` limits them to those; none means all.
+    """
+    if (service is None) == (url is None):
+        raise ValueError("webhooks are reached either by a service or by a URL")
+    common: Configuration = {
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "timeoutSeconds": _TIMEOUT_SECONDS,
+    }
+    if namespaces:
+        expression = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
+        common["namespaceSelector"] = {"matchExpressions": [expression]}
+
+    def client(path: str) -> Configuration:
+        config: Configuration
+        if service is not None:
+            config = {"service": {"namespace": service[0], "name": service[1], "path": path, "port": 443}}
+        else:
+            config = {"url": f"{(url or '').rstrip('/')}{path}"}
+        if ca_bundle:
+            config["caBundle"] = base64.b64encode(ca_bundle).decode()
+        return config
+
+    lws_rule = _rule(GROUP, LEADERWORKERSETS.plural, ["CREATE", "UPDATE"])
+    mutating = [
+        {**common, "name": f"mutate.leaderworkerset.{_DOMAIN}", "rules": [lws_rule], "clientConfig": client(MUTATE_LWS)},
+        {
+            **common,
+            "name": f"pod.leaderworkerset.{_DOMAIN}",
+            "rules": [_rule("", "pods", ["CREATE"])],
+            # Only pods of ours: everybody else's do not depend on whether we are up.
+            "objectSelector": {"matchExpressions": [{"key": keys.NAME, "operator": "Exists"}]},
+            "reinvocationPolicy": "IfNeeded",
+            "clientConfig": client(MUTATE_POD),
+        },
+    ]
+    validating = [
+        {**common, "name": f"validate.leaderworkerset.{_DOMAIN}", "rules": [lws_rule], "clientConfig": client(VALIDATE_LWS)}
+    ]
+    return [_configuration("Mutating", name, mutating), _configuration("Validating", name, validating)]
+
+
+def json_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
+    """RFC 6902 operations that make ``new`` of ``old``. Lists are replaced as a whole."""
+    return _differences(old, new, "")
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> list[Operation]:
+    operations: list[Operation] = [{"op": "remove", "path": _pointer(path, key)} for key in old if key not in new]
+    for key, value in new.items():
+        here = _pointer(path, key)
+        if key not in old:
+            operations.append({"op": "add", "path": here, "value": value})
+        elif isinstance(value, Mapping) and isinstance(old[key], Mapping):
+            operations += _differences(old[key], value, here)
+        elif value != old[key]:
+            operations.append({"op": "replace", "path": here, "value": value})
+    return operations
+
+
+def _pointer(path: str, key: str) -> str:
+    return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
+
+
+def _deprecations(obj: Mapping[str, Any]) -> list[str]:
+    """What the user should know although it works (5.8)."""
+    warnings = []
+    spec = obj.get("spec")
+    template = spec.get("leaderWorkerTemplate") if isinstance(spec, Mapping) else None
+    if isinstance(template, Mapping) and template.get("restartPolicy") == DEPRECATED_DEFAULT:
+        warnings.append("spec.leaderWorkerTemplate.restartPolicy: Default is deprecated, use None")
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    if keys.AFTER_START_EXPERIMENT in annotations:
+        warnings.append(
+            f"metadata.annotations[{keys.AFTER_START_EXPERIMENT}]: deprecated, use restartPolicy RecreateGroupAfterStart"
+        )
+    return warnings
+
+
+def _rule(group: str, resource: str, operations: Sequence[str]) -> Configuration:
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["v1"],
+        "resources": [resource],
+        "operations": list(operations),
+        "scope": "Namespaced",
+    }
+
+
+def _configuration(kind: str, name: str, webhooks: list[Configuration]) -> Configuration:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": webhooks,
+    }
