@@ -139,3 +139,15 @@ def test_default_tolerations() -> None:
     pod = {"spec": {"tolerations": [{"operator": "Exists"}]}}
     default_toleration_seconds(pod)
     assert len(pod["spec"]["tolerations"]) == 1
+
+
+@pytest.mark.parametrize(("since", "stale"), [("2025-12-31T00:00:00Z", True), ("2026-01-01T00:00:09Z", False), (None, True)])
+def test_readiness_said_after_the_silence_is_believed(since: str | None, stale: bool) -> None:
+    """Only what a pod said before its node fell silent is taken back: a kubelet that is back must not be contradicted."""
+    node = {
+        "metadata": {"name": "n"},
+        "status": {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": NOW}]},
+    }
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": since}
+    pod = msgspec.convert({"metadata": {"name": "p"}, "status": {"conditions": [ready]}}, BoundPod)
+    assert pod.ready_since_before(msgspec.convert(node, Node)) is stale

@@ -27,6 +27,7 @@ from regroup.sandbox.kubelet.node import LEASE_NAMESPACE, SimulatedNode, lease_o
 from regroup.sandbox.kubelet.options import KubeletOptions, PodPlan, plan
 from regroup.sandbox.kubelet.status import parse, render, same
 from regroup.sandbox.kubelet.telling import lines, notes
+from regroup.sandbox.kubelet.versions import OwnWrites, newer
 from regroup.sandbox.kubelet.views import KubeletNode, KubeletPod
 from regroup.wire.client import Client
 from regroup.wire.errors import AlreadyExists, Conflict, NotFound, WireError
@@ -61,6 +62,7 @@ class _Node:
         self.images: set[str] = set()
         self.wake = asyncio.Event()
         self.status_written = -NEVER
+        self.writes = OwnWrites()
 
 
 class Kubelets:
@@ -163,7 +165,7 @@ class Kubelets:
             before = tracked.run if adopted else None
         else:
             before = tracked.run
-            if _newer(pod, tracked.pod):
+            if newer(pod, _version(tracked.pod)):
                 if (pod.spec, pod.metadata.annotations) != (tracked.pod.spec, tracked.pod.metadata.annotations):
                     tracked.plan = plan(pod, options)
                 tracked.pod = pod
@@ -209,7 +211,7 @@ class Kubelets:
                         type=KubeletPod,
                     )
                     # The pod may have been deleted or changed meanwhile: the watch tells, and brings us here again.
-                    if _newer(written, tracked.pod):
+                    if newer(written, _version(tracked.pod)):
                         tracked.pod = written
                     pod = tracked.pod
             if run.over and pod.metadata.deleting and not tracked.removed:
@@ -297,7 +299,7 @@ class Kubelets:
             await mine.wake.wait()
             mine.wake.clear()
             node = self._nodes.store.get("", mine.node.name)
-            if node is not None and not node.down and not well(node.conditions):
+            if node is not None and not (node.down or well(node.conditions) or mine.writes.stale(node)):
                 return
 
     async def _beat(self, mine: _Node, node: KubeletNode) -> None:
@@ -310,18 +312,12 @@ class Kubelets:
             lease = lease_object(mine.node, node_uid=node.metadata.uid, duration=self._options.lease_duration, now=now)
             await self._client.create(LEASES, lease, namespace=LEASE_NAMESPACE)
         elapsed = self._clock.monotonic() - mine.status_written
-        if elapsed >= self._options.status_interval or not well(node.conditions):
+        if elapsed >= self._options.status_interval or not (well(node.conditions) or mine.writes.stale(node)):
             status = node_status(mine.node, known=node.conditions, now=now)
             patch = {"metadata": {"uid": node.metadata.uid}, "status": status}
-            await self._client.strategic_patch(NODES, name, patch, subresource="status")
+            mine.writes.wrote(await self._client.strategic_patch(NODES, name, patch, subresource="status", type=KubeletNode))
             mine.status_written = self._clock.monotonic()
 
 
 def _version(pod: KubeletPod) -> str:
     return pod.metadata.resource_version
-
-
-def _newer(pod: KubeletPod, other: KubeletPod) -> bool:
-    """Whether ``pod`` is a later version of the same pod. Versions of one resource compare as numbers (Kubernetes 1.35)."""
-    new, old = _version(pod), _version(other)
-    return new != old and (not (new.isdigit() and old.isdigit()) or int(new) > int(old))

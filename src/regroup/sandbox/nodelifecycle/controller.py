@@ -16,6 +16,7 @@ from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
 from regroup.runtime.store import Change
 from regroup.sandbox.kubelet.node import LEASE_NAMESPACE
+from regroup.sandbox.kubelet.versions import OwnWrites
 from regroup.sandbox.nodelifecycle.rules import (
     BoundPod,
     LifecycleOptions,
@@ -55,6 +56,9 @@ class NodeLifecycle:
         self._options = options
         self._heard: dict[str, float] = {}
         """When each node was last heard of, on our own monotonic clock: clocks of nodes are not trusted."""
+        self._writes = OwnWrites()
+        self._evicted: set[str] = set()
+        """Pods deleted by us that are still there."""
         self._nodes = manager.cache.informer(NODES, type=Node)
         self._leases = manager.cache.informer(LEASES, type=Lease)
         self._pods = manager.cache.informer(
@@ -73,6 +77,7 @@ class NodeLifecycle:
         name = node.metadata.name
         if change.new is None:
             self._heard.pop(name, None)
+            self._writes.forget(node.metadata.uid)
             return (name,)
         if change.old is not None and change.old.ready == change.new.ready and change.old.spec == change.new.spec:
             return ()
@@ -92,6 +97,9 @@ class NodeLifecycle:
 
     def _changed_pod(self, change: Change[BoundPod]) -> Iterable[str]:
         pod = change.new
+        if change.old is not None and (pod is None or pod.metadata.uid != change.old.metadata.uid):
+            self._writes.forget(change.old.metadata.uid)
+            self._evicted.discard(change.old.metadata.uid)
         if pod is None:
             return ()
         node = self._nodes.store.get("", pod.spec.node_name)
@@ -104,6 +112,8 @@ class NodeLifecycle:
         node = self._nodes.store.get("", name)
         if node is None:
             return Result()  # Its pods are the pod collector's.
+        if self._writes.stale(node):
+            return Result()  # The event of our own write brings it here again.
         now = self._clock.now()
         quiet = self._clock.monotonic() - self._heard.setdefault(name, self._clock.monotonic())
         waits = []
@@ -116,12 +126,10 @@ class NodeLifecycle:
         if taints is not None:
             guard = {"resourceVersion": node.metadata.resource_version}
             node = await self._client.merge_patch(NODES, name, {"metadata": guard, "spec": {"taints": taints}}, type=Node)
-        pods = self._pods.store.index("node", name)
-        if ready_status(node) != "True":
-            for pod in pods:
-                await self._mark_not_ready(pod, now=now)
+            self._writes.wrote(node)
+        pods = [pod for pod in self._pods.store.index("node", name) if not self._writes.stale(pod)]
         for pod in pods:
-            wait = await self._evict(pod, node, now=now)
+            wait = await self._judge(pod, node, now=now)
             if wait is not None:
                 waits.append(wait)
         return Result(requeue_after=max(0.001, min(waits))) if waits else Result()
@@ -133,6 +141,7 @@ class NodeLifecycle:
         was_ready = ready_status(node) == "True"
         patch = {"metadata": {"uid": node.metadata.uid}, "status": {"conditions": conditions}}
         node = await self._client.strategic_patch(NODES, node.metadata.name, patch, subresource="status", type=Node)
+        self._writes.wrote(node)
         if was_ready:
             name = node.metadata.name
             regarding = ObjectRef(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)
@@ -140,39 +149,43 @@ class NodeLifecycle:
             self._recorder.event(regarding, type="Normal", reason="NodeNotReady", message=text, action="NodeLifecycle")
         return node
 
-    async def _mark_not_ready(self, pod: BoundPod, *, now: datetime) -> None:
-        """A pod whose node is silent serves nobody: ``Ready`` becomes False until its kubelet says otherwise."""
-        if not pod.ready:
-            return
-        condition = {"type": "Ready", "status": "False", "lastTransitionTime": timestamp(now)}
-        if await self._patch_status(pod, {"conditions": [condition]}):
-            text = "Node is not ready"
-            self._recorder.event(_ref(pod), type="Warning", reason="NodeNotReady", message=text, action="NodeLifecycle")
-
-    async def _evict(self, pod: BoundPod, node: Node, *, now: datetime) -> float | None:
-        """Take the pod away if its time has come; else the seconds until then."""
-        if pod.metadata.deleting:
-            return None
-        moment = evicted_at(pod, node.spec.taints, now=now)
-        if moment is None:
-            return None
-        if moment > now:
-            return (moment - now).total_seconds()
-        text = f"Marking for deletion Pod {pod.metadata.key}"
-        self._recorder.event(_ref(pod), type="Normal", reason="TaintManagerEviction", message=text, action="Evicting")
-        condition = disrupted("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", now=now)
-        if await self._patch_status(pod, {"conditions": [condition]}):
+    async def _judge(self, pod: BoundPod, node: Node, *, now: datetime) -> float | None:
+        """Take the pod away if its time has come; else the seconds until then. A pod whose node is silent serves nobody: its
+        ``Ready`` becomes False until its kubelet says otherwise."""
+        conditions = []
+        if ready_status(node) != "True" and pod.ready_since_before(node):
+            conditions.append({"type": "Ready", "status": "False", "lastTransitionTime": timestamp(now)})
+        moment = (
+            None if pod.metadata.deleting or pod.metadata.uid in self._evicted else evicted_at(pod, node.spec.taints, now=now)
+        )
+        evicted = moment is not None and moment <= now
+        if evicted:
+            text = "Taint manager: deleting due to NoExecute taint"
+            conditions.append(disrupted("DeletionByTaintManager", text, now=now))
+        if not conditions or not await self._patch_status(pod, {"conditions": conditions}):
+            return None if moment is None or evicted else (moment - now).total_seconds()
+        if conditions[0]["type"] == "Ready":
+            self._recorder.event(
+                _ref(pod), type="Warning", reason="NodeNotReady", message="Node is not ready", action="NodeLifecycle"
+            )
+        if evicted:
+            text = f"Marking for deletion Pod {pod.metadata.key}"
+            self._recorder.event(_ref(pod), type="Normal", reason="TaintManagerEviction", message=text, action="Evicting")
             await self._delete(pod)
-        return None
+            self._evicted.add(pod.metadata.uid)
+        return None if moment is None or evicted else (moment - now).total_seconds()
 
     async def _patch_status(self, pod: BoundPod, status: dict[str, object]) -> bool:
         """Patch this very pod. False when it is gone or replaced."""
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid}, "status": status}
         try:
-            await self._client.strategic_patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
+            written = await self._client.strategic_patch(
+                PODS, meta.name, patch, namespace=meta.namespace, subresource="status", type=BoundPod
+            )
         except (NotFound, Conflict):
             return False
+        self._writes.wrote(written)
         return True
 
     async def _delete(self, pod: BoundPod) -> None:

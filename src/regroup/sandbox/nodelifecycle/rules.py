@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from regroup.kube.meta import Condition, ObjectView, View
+from regroup.kube.meta import Condition, ObjectView, View, find_condition
 from regroup.kube.node import NOT_READY_TAINT, UNREACHABLE_TAINT, Node, Taint
 from regroup.kube.pod import PodStatus
 from regroup.runtime.clock import timestamp
@@ -53,9 +53,13 @@ class BoundPod(ObjectView, frozen=True, gc=False, kw_only=True):
     def conditions(self) -> Sequence[Condition]:
         return self.raw_status.conditions if self.raw_status else ()
 
-    @property
-    def ready(self) -> bool:
-        return any(entry.type == "Ready" and entry.status == "True" for entry in self.conditions)
+    def ready_since_before(self, node: Node) -> bool:
+        """Whether it says ``Ready`` from before its node fell silent. What it says since is the word of a kubelet that lives."""
+        said, silent = find_condition(self.conditions, "Ready"), node.ready
+        if said is None or said.status != "True":
+            return False
+        times = (said.last_transition_time, silent.last_transition_time if silent else None)
+        return times[0] is None or times[1] is None or times[0] <= times[1]
 
 
 def ready_status(node: Node) -> str:
