@@ -179,11 +179,12 @@ def test_affinity_is_for_the_pods_namespace_unless_said() -> None:
     put(state, make_pod("web", namespace="other", labels={"app": "web"}), "b1")
     state.set_namespace("other", {"team": "blue"})
     assert "affinity rules" in why(state, make_pod("p", affinity=required("podAffinity", term(ZONE, {"app": "web"}))))
-    for more in (
+    wider: list[dict[str, Any]] = [
         {"namespaces": ["other"]},
         {"namespaceSelector": {}},
         {"namespaceSelector": {"matchLabels": {"team": "blue"}}},
-    ):
+    ]
+    for more in wider:
         assert where(state, make_pod("p", affinity=required("podAffinity", term(ZONE, {"app": "web"}, **more)))) == "b1"
     state.set_namespace("other", {"team": "red"})
     more = {"namespaceSelector": {"matchLabels": {"team": "blue"}}}

@@ -1,4 +1,4 @@
-"""Which of two versions of one object is the later one: versions of one resource compare as numbers since Kubernetes 1.35. Pure."""
+"""Which of two versions of an object is the later one: versions of a resource compare as numbers since Kubernetes 1.35. Pure."""
 
 from regroup.kube.meta import HasMeta
 
