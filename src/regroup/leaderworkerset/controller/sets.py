@@ -78,6 +78,10 @@ class SetPasses:
             return Result()
         if lws.metadata.deleting:
             return Result()  # garbage collection has it; groups see to their own leave-taking (6.10, B28)
+        if lws.hash_mode:
+            # Refused at admission; one that got past it is left as it is rather than taken for an Ordinal one.
+            self._tell(lws, "Warning", "Unsupported", "groupIdentity Hash is not supported by this version of regroup yet")
+            return Result()
         behind = self._awaited.behind(key, self._find)
         if behind is not None:
             return Result(requeue_after=behind)

@@ -1,0 +1,331 @@
+"""What a suite needs of a control plane, whichever it is: a client, faults, the operator's life, and what the operator wrote."""
+
+import asyncio
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import msgspec
+
+from regroup.kube.meta import Condition, ObjectView, find_condition
+from regroup.kube.node import Node
+from regroup.kube.pod import Pod
+from regroup.kube.resources import EVENTS, NODES, PODS, SERVICES, STATEFULSETS
+from regroup.kube.workloads import StatefulSet
+from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.runtime.clock import Clock
+from regroup.sandbox.faults import Faults
+from regroup.wire.client import Client
+from regroup.wire.errors import NotFound
+from regroup.wire.resource import Resource
+from regroup.wire.transport import Request, Response
+
+NAMESPACE = "t"
+_RESOURCES: Mapping[str, Resource] = {
+    "LeaderWorkerSet": LEADERWORKERSETS,
+    "Pod": PODS,
+    "Service": SERVICES,
+    "StatefulSet": STATEFULSETS,
+}
+_POLL = 0.1
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One request of the operator. ``time`` is the plane's clock in seconds; ``status`` 0 means that no answer came."""
+
+    time: float
+    request: Request
+    status: int
+
+    @property
+    def writes(self) -> bool:
+        """Changes something of the workload: events and leases are left out."""
+        path = self.request.path
+        return self.request.method in WRITES and "/events" not in path and "/leases" not in path
+
+    @property
+    def body(self) -> Any:
+        return msgspec.json.decode(self.request.body) if self.request.body else None
+
+    def __str__(self) -> str:
+        query = "&".join(f"{name}={value}" for name, value in self.request.query)
+        return f"{self.time:.3f} {self.request.method} {self.request.path}{'?' + query if query else ''} -> {self.status}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """An event as a person reads it."""
+
+    reason: str
+    type: str
+    note: str
+    count: int
+    regarding: str
+    related: str
+
+
+class EventView(ObjectView, frozen=True, gc=False, kw_only=True):
+    """An events.k8s.io/v1 Event."""
+
+    reason: str = ""
+    type: str = ""
+    note: str = ""
+    series: dict[str, Any] | None = None
+    regarding: dict[str, Any] | None = None
+    related: dict[str, Any] | None = None
+
+
+class Line:
+    """How the operator's requests and watches are disturbed. A suite sets the fields; the plane's transport obeys."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[Request], Response | None] = lambda request: None
+        """A response in the place of the server's, or None. The request does not reach the server then."""
+        self.rewrite: Callable[[Request, Response], Response] = lambda request, response: response
+        """What the operator gets of the server's answer."""
+        self.delay = 0.0
+        """Seconds that each request takes longer."""
+        self.flowing = asyncio.Event()
+        """Cleared: watches deliver nothing until it is set again; nothing is lost."""
+        self.flowing.set()
+        self.dead = False
+        """Watches that are open deliver nothing more and are never closed by the server; new ones work."""
+
+    def clear(self) -> None:
+        """Undisturbed again."""
+        self.answer = lambda request: None
+        self.rewrite = lambda request, response: response
+        self.delay = 0.0
+        self.flowing.set()
+        self.dead = False
+
+
+def status_response(
+    code: int, reason: str, message: str = "made up by the test", *, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A failure as an API server answers it."""
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message}
+    return Response(code, {"content-type": "application/json", **(headers or {})}, msgspec.json.encode(body))
+
+
+class Plane(ABC):
+    """A control plane with the operator on it. ``async with plane:`` is its life."""
+
+    client: Client
+    """The user's hands: not the operator's."""
+    faults: Faults
+    clock: Clock
+    requests: list[Recorded]
+    """Everything that the operator has asked so far, in every life of it."""
+
+    @abstractmethod
+    async def __aenter__(self) -> Self: ...
+
+    @abstractmethod
+    async def __aexit__(self, *exc: object) -> None: ...
+
+    @abstractmethod
+    async def start_operator(self) -> None:
+        """Start it and wait until it has filled its caches."""
+
+    @abstractmethod
+    async def stop_operator(self) -> None:
+        """Kill it: nothing in flight is finished."""
+
+    @abstractmethod
+    def kill_at(self, step: int, *, answered: bool = False) -> asyncio.Event:
+        """From now on the operator stands still at its ``step``-th write: before it is sent, or after it was done but not yet
+        answered. The event tells that it stands there. 0 lets it go on."""
+
+    @property
+    @abstractmethod
+    def line(self) -> "Line":
+        """The line between the operator and the API server, which can be disturbed."""
+
+    # -- doing
+
+    async def apply(self, *manifests: Mapping[str, Any]) -> None:
+        """Create objects, or apply them over what is there."""
+        for manifest in manifests:
+            meta = manifest["metadata"]
+            await self.client.apply(
+                _RESOURCES[manifest["kind"]],
+                meta["name"],
+                manifest,
+                namespace=meta.get("namespace", NAMESPACE),
+                field_manager="kubectl",
+            )
+
+    async def delete_pod(self, name: str, *, grace: int | None = None, propagation: Any = "Background") -> None:
+        await self.client.delete(PODS, name, namespace=NAMESPACE, grace_period_seconds=grace, propagation=propagation)
+
+    async def patch_lws(self, name: str, spec: Mapping[str, Any]) -> None:
+        await self.client.merge_patch(LEADERWORKERSETS, name, {"spec": spec}, namespace=NAMESPACE)
+
+    async def sleep(self, seconds: float) -> None:
+        """Let the plane's time pass."""
+        await asyncio.sleep(seconds)
+
+    # -- looking
+
+    async def lws(self, name: str = "demo") -> LeaderWorkerSet:
+        return await self.client.get(LEADERWORKERSETS, name, namespace=NAMESPACE, type=LeaderWorkerSet)
+
+    async def pods(self, name: str = "demo") -> dict[str, Pod]:
+        """All pods of a LeaderWorkerSet by their names, terminating ones included."""
+        page = await self.client.list_all(PODS, namespace=NAMESPACE, type=Pod, label_selector=f"{keys.NAME}={name}")
+        return {pod.metadata.name: pod for pod in page.items}
+
+    async def uids(self, name: str = "demo") -> dict[str, str]:
+        return {pod.metadata.name: pod.metadata.uid for pod in (await self.pods(name)).values()}
+
+    async def sets(self, name: str = "demo") -> dict[str, StatefulSet]:
+        page = await self.client.list_all(
+            STATEFULSETS, namespace=NAMESPACE, type=StatefulSet, label_selector=f"{keys.NAME}={name}"
+        )
+        return {found.metadata.name: found for found in page.items}
+
+    async def nodes(self) -> dict[str, Node]:
+        return {node.metadata.name: node for node in (await self.client.list_all(NODES, type=Node)).items}
+
+    async def condition(self, kind: str, name: str = "demo") -> Condition | None:
+        return find_condition((await self.lws(name)).status.conditions, kind)
+
+    async def events(self, reason: str = "") -> list[Event]:
+        """What was told, oldest first."""
+        page = await self.client.list_all(EVENTS, namespace=NAMESPACE, type=EventView)
+        return [
+            Event(
+                reason=view.reason,
+                type=view.type,
+                note=view.note,
+                count=int((view.series or {}).get("count", 1)),
+                regarding=f"{(view.regarding or {}).get('kind')}/{(view.regarding or {}).get('name')}",
+                related=f"{(view.related or {}).get('kind')}/{(view.related or {}).get('name')}",
+            )
+            for view in page.items
+            if not reason or view.reason == reason
+        ]
+
+    async def exists(self, resource: Resource, name: str) -> bool:
+        try:
+            await self.client.get(resource, name, namespace=NAMESPACE)
+        except NotFound:
+            return False
+        return True
+
+    # -- waiting
+
+    async def wait_for(self, predicate: Callable[[], Awaitable[Any] | Any], *, timeout: float = 60.0, what: str = "") -> Any:
+        """Wait until the predicate gives something true, and give it back. Fails with ``what`` after ``timeout`` seconds."""
+        end = self.clock.monotonic() + timeout
+        while True:
+            answer = predicate()
+            value = await answer if inspect.isawaitable(answer) else answer
+            if value:
+                return value
+            if self.clock.monotonic() >= end:
+                raise AssertionError(f"not so within {timeout} s: {what or inspect.getsource(predicate).strip()[:300]}")
+            await asyncio.sleep(_POLL)
+
+    async def wait_available(self, name: str = "demo", *, timeout: float = 120.0) -> dict[str, str]:
+        """Wait until all groups are ready; gives the UIDs of all pods by name."""
+
+        async def available() -> bool:
+            lws = await self.lws(name)
+            condition = find_condition(lws.status.conditions, "Available")
+            return (
+                condition is not None
+                and condition.status == "True"
+                and condition.observed_generation == lws.metadata.generation
+                and lws.status.ready_replicas == lws.spec.replicas
+            )
+
+        await self.wait_for(available, timeout=timeout, what=f"{name} is Available")
+        return await self.uids(name)
+
+    async def wait_recreated(
+        self, old: Mapping[str, str], names: Sequence[str], *, name: str = "demo", timeout: float = 60.0
+    ) -> dict[str, str]:
+        """Wait until each of ``names`` is there with a UID that is not in ``old``, ready and not going."""
+
+        async def recreated() -> bool:
+            pods = await self.pods(name)
+            return all(
+                (pod := pods.get(one)) is not None
+                and pod.metadata.uid != old.get(one)
+                and pod.running_and_ready
+                and not pod.deleting
+                for one in names
+            )
+
+        await self.wait_for(recreated, timeout=timeout, what=f"{', '.join(names)} are recreated and ready")
+        return await self.uids(name)
+
+    # -- what the operator did
+
+    def writes(self, *, since: int = 0) -> list[Recorded]:
+        """Its writes from request number ``since`` on, events and leases apart."""
+        return [entry for entry in self.requests[since:] if entry.writes]
+
+    def deletions(self, *, since: int = 0) -> list[Recorded]:
+        """Its deletions of single objects."""
+        return [entry for entry in self.writes(since=since) if entry.request.method == "DELETE"]
+
+
+def lws_manifest(
+    name: str = "demo",
+    *,
+    replicas: int = 1,
+    size: int = 3,
+    policy: str | None = "RecreateGroupOnPodRestart",
+    template: Mapping[str, Any] | None = None,
+    worker: Mapping[str, Any] | None = None,
+    leader: Mapping[str, Any] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A LeaderWorkerSet. ``template`` adds to leaderWorkerTemplate, ``worker`` and ``leader`` are pod templates."""
+    group: dict[str, Any] = {"size": size, "workerTemplate": dict(worker or pod_template()), **(template or {})}
+    if policy is not None:
+        group["restartPolicy"] = policy
+    if leader is not None:
+        group["leaderTemplate"] = dict(leader)
+    return {
+        "apiVersion": LEADERWORKERSETS.api_version,
+        "kind": LEADERWORKERSETS.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE, **({"annotations": dict(annotations)} if annotations else {})},
+        "spec": {"replicas": replicas, "leaderWorkerTemplate": group, **spec},
+    }
+
+
+def pod_template(
+    *,
+    image: str = "worker:1",
+    annotations: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    grace: int | None = None,
+    container: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A pod template with one container ``main``."""
+    body: dict[str, Any] = {"containers": [{"name": "main", "image": image, **(container or {})}], **spec}
+    if grace is not None:
+        body["terminationGracePeriodSeconds"] = grace
+    meta: dict[str, Any] = {}
+    if annotations:
+        meta["annotations"] = dict(annotations)
+    if labels:
+        meta["labels"] = dict(labels)
+    return {**({"metadata": meta} if meta else {}), "spec": body}
+
+
+def group_names(group: int = 0, *, size: int = 3, name: str = "demo") -> list[str]:
+    """The pods of a group: leader first."""
+    return [f"{name}-{group}", *(f"{name}-{group}-{index}" for index in range(1, size))]

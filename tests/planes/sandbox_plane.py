@@ -1,0 +1,194 @@
+"""The sandbox as a plane: everything in this process, over the in-process transport, under virtual time."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Self
+
+from regroup.runtime.manager import Manager
+from tests.planes.plane import NAMESPACE, Line, Plane, Recorded
+
+from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
+from regroup.leaderworkerset import schema, webhook
+from regroup.leaderworkerset.controller.setup import Settings, setup
+from regroup.runtime.admission import AdmissionServer
+from regroup.runtime.clock import LoopClock
+from regroup.runtime.events import EventRecorder
+from regroup.sandbox.cluster import Cluster
+from regroup.sandbox.faults import Faults
+from regroup.wire.client import Client
+from regroup.wire.errors import ConnectionFailed
+from regroup.wire.transport import Request, Response, Stream, Transport
+
+START = datetime(2026, 8, 1, 12, 0, 0, tzinfo=UTC)
+_HOST = "https://regroup-webhook.test"
+
+
+class SandboxPlane(Plane):
+    """A sandbox cluster and one operator, both deterministic."""
+
+    def __init__(self, *, nodes: int = 4, seed: int = 1, settings: Settings | None = None) -> None:
+        self.clock = LoopClock(start=START)
+        self.requests = []
+        self._line = Line()
+        self._stop_at: tuple[int, bool] = (0, False)
+        self._standing = asyncio.Event()
+        self._rng = random.Random(seed)
+        self._settings = settings or Settings()
+        self.admission = AdmissionServer()
+        webhook.register(self.admission)
+        self.cluster = Cluster(clock=self.clock, rng=self._rng, nodes=nodes, webhook_caller=self._call_webhook)
+        self._tasks: asyncio.TaskGroup | None = None
+        self._cluster: asyncio.Task[None] | None = None
+        self._operator: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._cluster = asyncio.create_task(self.cluster.run(), name="cluster")
+        await _ready(self.cluster.ready, self._cluster)
+        self.client = self.cluster.client("kubectl")
+        self.faults = Faults(self.client, clock=self.clock)
+        await self.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        await self.client.create(CRDS, schema.crd())
+        for body in webhook.webhook_configurations(name="regroup", service=None, url=_HOST, ca_bundle=b"", namespaces=()):
+            resource = MUTATING_WEBHOOKS if body["kind"] == MUTATING_WEBHOOKS.kind else VALIDATING_WEBHOOKS
+            await self.client.create(resource, body)
+        await self.start_operator()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop_operator()
+        if self._cluster is not None:
+            await _end(self._cluster)
+
+    async def start_operator(self) -> None:
+        client = Client(RecordingTransport(self.cluster.transport(), self), user_agent="regroup")
+        manager = Manager(client, clock=self.clock, rng=self._rng)
+        recorder = EventRecorder(client, component="leaderworkerset", instance="test", clock=self.clock)
+        manager.add(recorder.run, name="events")
+        setup(manager, recorder=recorder, settings=self._settings, rng=self._rng)
+        self._operator = asyncio.create_task(manager.run(), name="operator")
+        await _ready(manager.ready, self._operator)
+
+    async def stop_operator(self) -> None:
+        if self._operator is not None:
+            await _end(self._operator)
+            self._operator = None
+
+    @property
+    def line(self) -> Line:
+        return self._line
+
+    def kill_at(self, step: int, *, answered: bool = False) -> asyncio.Event:
+        self._stop_at = (step, answered)
+        self._standing = asyncio.Event()
+        return self._standing
+
+    async def stand_still(self, *, answered: bool) -> None:
+        """Called around each write of the operator."""
+        step, after = self._stop_at
+        if step == 0 or after != answered:
+            return
+        self._stop_at = (step - 1, after)
+        if step == 1:
+            self._standing.set()
+            await asyncio.Event().wait()
+
+    async def _call_webhook(self, url: str, body: bytes, ca_bundle: bytes | None, timeout: float) -> bytes:
+        return await self.admission.handle(url.removeprefix(_HOST), body)
+
+
+class RecordingTransport:
+    """The operator's line to the API server: notes what was asked, and disturbs what the suite wants disturbed."""
+
+    def __init__(self, inner: Transport, plane: SandboxPlane) -> None:
+        self._inner = inner
+        self._plane = plane
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        plane, line = self._plane, self._plane.line
+        entry = Recorded(plane.clock.monotonic(), request, 0)
+        if entry.writes:
+            await plane.stand_still(answered=False)
+        plane.requests.append(entry)
+        if line.delay:
+            await asyncio.sleep(line.delay)
+        made_up = line.answer(request)
+        response = made_up if made_up is not None else await self._inner.request(request, timeout=timeout)
+        plane.requests[plane.requests.index(entry)] = replace(entry, status=response.status)
+        if entry.writes:
+            await plane.stand_still(answered=True)
+        return line.rewrite(request, response)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, *, connect_timeout: float, read_timeout: float) -> AsyncIterator[Stream]:
+        made_up = self._plane.line.answer(request)
+        if made_up is not None:
+            yield _Answered(made_up)
+            return
+        async with self._inner.stream(request, connect_timeout=connect_timeout, read_timeout=read_timeout) as stream:
+            yield _Disturbed(stream, self._plane, read_timeout=read_timeout)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class _Answered:
+    """A stream that turned out to be one whole answer."""
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+
+    @property
+    def status(self) -> int:
+        return self._response.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._response.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        yield self._response.body
+
+    async def read(self) -> bytes:
+        return self._response.body
+
+
+class _Disturbed:
+    """A watch on a line that may be held up or dead."""
+
+    def __init__(self, inner: Stream, plane: SandboxPlane, *, read_timeout: float) -> None:
+        self._inner = inner
+        self._line = plane.line
+        self._read_timeout = read_timeout
+        self.status = inner.status
+        self.headers = inner.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner.chunks():
+            if self._line.dead:
+                # What a real socket does: silence, until the reader's own limit.
+                await asyncio.sleep(self._read_timeout)
+                raise ConnectionFailed("nothing came for the read time limit")
+            await self._line.flowing.wait()
+            yield chunk
+
+    async def read(self) -> bytes:
+        return await self._inner.read()
+
+
+async def _ready(event: asyncio.Event, task: asyncio.Task[None]) -> None:
+    """Wait for ``event``; the death of ``task`` ends the wait with its error."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if task.done():
+        task.result()
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
