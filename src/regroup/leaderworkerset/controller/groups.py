@@ -129,16 +129,18 @@ class GroupLooks:
     async def _read(self, view: GroupView, decision: Decision) -> Fresh:
         """The LeaderWorkerSet, the leader and, before a pod is forced, its node, as the API server has them now (8.4)."""
         key = view.key
-        async with asyncio.TaskGroup() as tasks:
-            lws = tasks.create_task(self._get(LEADERWORKERSETS, key.lws, LeaderWorkerSet, namespace=key.namespace))
-            name = view.leader.metadata.name if view.leader is not None else ""
-            leader = tasks.create_task(self._get(PODS, name, Pod, namespace=key.namespace)) if name else None
-            node_name = decision.node if isinstance(decision, Force) else ""
-            node = tasks.create_task(self._get(NODES, node_name, Node)) if node_name else None
-        nodes = {node_name: node.result()} if node is not None else {}
-        return Fresh(lws.result(), leader.result() if leader is not None else None, nodes)
+        name = view.leader.metadata.name if view.leader is not None else ""
+        node_name = decision.node if isinstance(decision, Force) else ""
+        lws, leader, node = await asyncio.gather(
+            self._get(LEADERWORKERSETS, key.lws, LeaderWorkerSet, namespace=key.namespace),
+            self._get(PODS, name, Pod, namespace=key.namespace),
+            self._get(NODES, node_name, Node),
+        )
+        return Fresh(lws, leader, {node_name: node} if node_name else {})
 
     async def _get(self, resource: Resource, name: str, kind: type[T], *, namespace: str | None = None) -> T | None:
+        if not name:
+            return None
         try:
             return await self._client.get(resource, name, namespace=namespace, type=kind)
         except NotFound:
