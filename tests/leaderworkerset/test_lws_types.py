@@ -2,6 +2,7 @@
 
 from importlib import resources
 from pathlib import PurePosixPath
+from typing import Any
 
 import msgspec
 import pytest
@@ -35,7 +36,7 @@ def test_what_is_unset_has_its_default() -> None:
 
 def test_nulls_are_absence() -> None:
     """Spec 2: a field that is null means what an absent one means, everywhere."""
-    spec = {
+    spec: dict[str, Any] = {
         "replicas": None,
         "rolloutStrategy": None,
         "networkConfig": None,
