@@ -4,6 +4,7 @@ Decoders are kept for each type, because making one costs more than using it.
 """
 
 import functools
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
@@ -34,10 +35,8 @@ class DecodeError(WireError):
     """Bytes that are not JSON, or JSON that does not fit the type; the message carries the path."""
 
 
-@functools.cache
-def decoder(type: Any) -> msgspec.json.Decoder[Any]:
-    """The decoder of a type, made once."""
-    return msgspec.json.Decoder(type)
+decoder: Callable[[Any], msgspec.json.Decoder[Any]] = functools.cache(msgspec.json.Decoder)
+"""The decoder of a type, made once."""
 
 
 def encode(value: Any) -> bytes:

@@ -1,7 +1,7 @@
 """Watch events: lines of a stream, decoded straight into the type that the caller reads."""
 
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -36,9 +36,11 @@ class _Kind(msgspec.Struct, frozen=True):
     object: dict[str, Any]
 
 
-@functools.cache
-def _envelope(type: Any) -> msgspec.json.Decoder[Any]:
+def _make(type: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(_Envelope[type])
+
+
+_envelope: Callable[[Any], msgspec.json.Decoder[Any]] = functools.cache(_make)
 
 
 async def read_events(chunks: AsyncIterator[bytes], type: type[T]) -> AsyncIterator[WatchEvent[T]]:
