@@ -51,7 +51,7 @@ class Store(Generic[T]):
         return self._objects.get(key) if key is not None else None
 
     def index(self, name: str, value: str) -> tuple[T, ...]:
-        """Objects for which the indexer ``name`` gives ``value``, by namespace and name. Raises ``KeyError`` for an unknown one."""
+        """Objects for which the indexer ``name`` gives ``value``, by namespace and name. Raises ``KeyError``."""
         keys = self._indexes[name].get(value)
         return tuple(self._objects[key] for key in sorted(keys)) if keys else ()
 
