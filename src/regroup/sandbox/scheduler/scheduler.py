@@ -155,6 +155,7 @@ class Scheduler:
     # Placing
 
     async def _schedule(self) -> None:
+        await self._manager.cache.wait_synced()  # A pod must not be placed by half of the nodes.
         while True:
             # A free slot is waited for before a pod is taken in hand, so that the decision rests on the newest state.
             async with self._slots:
