@@ -12,7 +12,7 @@ from regroup.kube.pod import Pod
 from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
 from regroup.leaderworkerset import keys, objects, revision
 from regroup.leaderworkerset.budget import COUNTED, counted_digest
-from regroup.leaderworkerset.controller.memory import Awaited, Departures, Groups, Memo
+from regroup.leaderworkerset.controller.memory import Departures, Groups, Memo
 from regroup.leaderworkerset.controller.observe import BY_GROUP, BY_LWS, Fresh, Observer, Stores
 from regroup.leaderworkerset.facts import Summary
 from regroup.leaderworkerset.members import MEMBERS_CONDITION, entry_of, format_record
@@ -80,7 +80,7 @@ class World:
         self.put(lws(), leader_set(), stateful_set(), pod(0), pod(1), pod(2), revision_of(lws()), node())
 
     def put(self, *objects_: Any) -> None:
-        places = {
+        places: dict[type[Any], Store[Any]] = {
             LeaderWorkerSet: self.stores.lws,
             Pod: self.stores.pods,
             StatefulSet: self.stores.sets,
@@ -238,31 +238,10 @@ class TestMemory:
 
     def test_memo_works_out_each_text_once(self) -> None:
         calls: list[str] = []
-        memo = Memo(lambda text: len(calls.append(text) or calls))
+
+        def work(text: str) -> int:
+            calls.append(text)
+            return len(calls)
+
+        memo = Memo(work)
         assert [memo.of("a", "x"), memo.of("a", "x"), memo.of("a", "y"), memo.of("b", "y")] == [1, 1, 2, 3]
-
-    def test_awaited_writes(self) -> None:
-        """A stale cache is waited for, but not for ever."""
-        clock = _Clock()
-        awaited: Awaited[str] = Awaited(clock=clock)
-        written = pod(0)
-        version = msgspec.structs.replace(written.metadata, resource_version="7")
-        awaited.wrote("k", version)
-        old = msgspec.structs.replace(written, metadata=msgspec.structs.replace(version, resource_version="6"))
-        new = msgspec.structs.replace(written, metadata=msgspec.structs.replace(version, resource_version="8"))
-        assert awaited.behind("k", lambda uid: old) is not None
-        assert awaited.behind("other", lambda uid: old) is None
-        assert awaited.behind("k", lambda uid: new) is None
-        awaited.wrote("k", version)
-        clock.time = 60.0
-        assert awaited.behind("k", lambda uid: None) is None
-
-
-class _Clock:
-    time = 0.0
-
-    def now(self) -> Any:
-        return NOW
-
-    def monotonic(self) -> float:
-        return self.time

@@ -15,6 +15,7 @@ from regroup.kube.workloads import Service, StatefulSet
 from regroup.leaderworkerset import objects
 from regroup.leaderworkerset.controller import podwrites
 from regroup.leaderworkerset.controller.counters import Counters
+from regroup.leaderworkerset.controller.observe import Stores
 from regroup.leaderworkerset.controller.podwrites import Overtaken
 from regroup.leaderworkerset.decisions import (
     Admit,
@@ -35,8 +36,9 @@ from regroup.leaderworkerset.decisions import (
 )
 from regroup.leaderworkerset.keys import ABSORBED_RESTARTS, EXHAUSTED, LEADER_UID, LEADERWORKERSETS, RECOVER, RECREATE_PENDING
 from regroup.leaderworkerset.types import LeaderWorkerSet
-from regroup.leaderworkerset.view import GroupView
+from regroup.leaderworkerset.view import GroupKey, GroupView
 from regroup.runtime.events import EventRecorder, EventType
+from regroup.runtime.expectations import Expectations
 from regroup.wire.client import Client
 from regroup.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
 
@@ -65,13 +67,23 @@ class Target:
 class Actor:
     """The hands of the group controller."""
 
-    def __init__(self, client: Client, *, recorder: EventRecorder, counters: Counters) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        recorder: EventRecorder,
+        counters: Counters,
+        stores: Stores,
+        expectations: Expectations[GroupKey],
+    ) -> None:
         self._client = client
+        self._stores = stores
+        self._expectations = expectations
         self._recorder = recorder
         self._counters = counters
 
-    async def carry_out(self, decision: Decision, target: Target) -> Pod | StatefulSet | None:
-        """Do what was decided; gives back the object whose new version the cache has to show before the next look.
+    async def carry_out(self, decision: Decision, target: Target) -> None:
+        """Do what was decided, and note what the cache has to show before the next look.
 
         Raises ``Overtaken`` when the judged object is not what it was, ``ApiError`` for what must be tried again.
         """
@@ -91,13 +103,13 @@ class Actor:
             case Force():
                 await self._force(decision, target)
             case Admit():
-                return await podwrites.lift_gate(self._client, target.leader)
+                self._expect_pod(target, await podwrites.lift_gate(self._client, target.leader))
             case CreateService():
                 await self._create_service(target)
             case CreateWorkers():
-                return await self._create_workers(target)
+                await self._create_workers(target)
             case RepairWorkers():
-                return await self._repair_workers(decision, target)
+                await self._repair_workers(decision, target)
             case RemoveWorkers():
                 await self._remove_workers(decision, target)
             case Wait() if decision.event:
@@ -105,7 +117,6 @@ class Actor:
                 self._tell(target, kind, decision.event, decision.why, related=decision.pod)
             case _:
                 pass
-        return None
 
     async def _recreate(self, decision: Recreate, target: Target) -> None:
         """Count (where a counter is kept), delete the leader, tell all its workers at once, say so (5.2 steps 13-15)."""
@@ -149,7 +160,8 @@ class Actor:
     async def _skip(self, decision: Skip, target: Target) -> None:
         for pod, absorbed in decision.absorb:
             note = {ABSORBED_RESTARTS: absorbed.text()}
-            await podwrites.annotate(self._client, pod, note, namespace=target.view.key.namespace)
+            written = await podwrites.annotate(self._client, pod, note, namespace=target.view.key.namespace)
+            self._expect_pod(target, written)
         if decision.unschedulable:
             first = decision.failures[0]
             what = f"Group {target.view.key.index} is not recreated: pod {decision.unschedulable} cannot be scheduled"
@@ -160,6 +172,7 @@ class Actor:
         written = await podwrites.annotate(self._client, decision.leader, note, namespace=target.view.key.namespace)
         if written is None:
             raise Overtaken(f"leader {decision.leader.name} changed while its recreation was deferred")
+        self._expect_pod(target, written)
         group = target.view.key.index
         what = f"Group {group} is recreated in {decision.remaining} s (restart count {decision.count}): {decision.why}"
         self._tell(target, "Warning", "GroupRestartBackoff", what, related=decision.leader)
@@ -168,8 +181,8 @@ class Actor:
         namespace = target.view.key.namespace
         try:
             await self._client.delete(PODS, decision.pod.name, namespace=namespace, uid=decision.pod.uid, grace_period_seconds=0)
-        except (NotFound, Conflict):
-            return
+        except (NotFound, Conflict) as error:
+            raise Overtaken(f"pod {decision.pod.name}: {error}") from error
         what = f"Removed pod {decision.pod.name} of group {target.view.key.index} by force: {decision.why}"
         self._tell(target, "Warning", "ForcedPodDeletion", what, related=decision.pod)
 
@@ -178,27 +191,28 @@ class Actor:
         service = objects.replica_service(target.owner, leader=target.leader)
         name = service["metadata"]["name"]
         try:
-            await self._client.create(SERVICES, service, namespace=namespace)
+            made = await self._client.create(SERVICES, service, namespace=namespace, type=Service)
         except AlreadyExists:
-            found = await self._client.get(SERVICES, name, namespace=namespace, type=Service)
-            self._claim(found, target, what=f"Service {name}")
+            made = await self._client.get(SERVICES, name, namespace=namespace, type=Service)
+            self._claim(made, target, what=f"Service {name}")
         except ApiError as error:
             self._tell(target, "Warning", "FailedCreate", f"Service {name} was not created: {error}")
             raise
+        self._expectations.expect_created(target.view.key, uid=made.metadata.uid, by_uid=self._stores.services.by_uid)
 
-    async def _create_workers(self, target: Target) -> StatefulSet | None:
+    async def _create_workers(self, target: Target) -> None:
         namespace = target.view.key.namespace
         body = worker_set_body(target)
         name = body["metadata"]["name"]
         try:
-            return await self._client.create(STATEFULSETS, body, namespace=namespace, type=StatefulSet)
+            made = await self._client.create(STATEFULSETS, body, namespace=namespace, type=StatefulSet)
         except AlreadyExists:
-            found = await self._client.get(STATEFULSETS, name, namespace=namespace, type=StatefulSet)
-            self._claim(found, target, what=f"StatefulSet {name}")
-            return found
+            made = await self._client.get(STATEFULSETS, name, namespace=namespace, type=StatefulSet)
+            self._claim(made, target, what=f"StatefulSet {name}")
         except ApiError as error:
             self._tell(target, "Warning", "FailedCreate", f"Worker set {name} was not created: {error}")
             raise
+        self._expectations.expect_created(target.view.key, uid=made.metadata.uid, by_uid=self._stores.sets.by_uid)
 
     def _claim(self, found: Service | StatefulSet, target: Target, *, what: str) -> None:
         """A name that is taken: by ourselves (the cache is behind) or by a stranger, whose object is never touched."""
@@ -209,7 +223,7 @@ class Actor:
             self._tell(target, "Warning", "FailedCreate", f"{what} exists and belongs to {whose}")
             raise Overtaken(f"{what} belongs to {whose}")
 
-    async def _repair_workers(self, decision: RepairWorkers, target: Target) -> StatefulSet:
+    async def _repair_workers(self, decision: RepairWorkers, target: Target) -> None:
         wanted = worker_set_body(target)
         patch: dict[str, Any] = {"metadata": {"uid": decision.set_uid}}
         if "owner" in decision.fields:
@@ -218,11 +232,15 @@ class Actor:
         if spec:
             patch["spec"] = spec
         try:
-            return await self._client.merge_patch(
+            written = await self._client.merge_patch(
                 STATEFULSETS, decision.set_name, patch, namespace=target.view.key.namespace, type=StatefulSet
             )
         except (NotFound, Conflict) as error:
             raise Overtaken(f"worker set {decision.set_name}: {error}") from error
+        meta = written.metadata
+        self._expectations.expect_version(
+            target.view.key, uid=meta.uid, resource_version=meta.resource_version, by_uid=self._stores.sets.by_uid
+        )
 
     async def _remove_workers(self, decision: RemoveWorkers, target: Target) -> None:
         namespace = target.view.key.namespace
@@ -230,20 +248,31 @@ class Actor:
             await self._client.delete(
                 STATEFULSETS, decision.set_name, namespace=namespace, uid=decision.set_uid, propagation="Foreground"
             )
-        except (NotFound, Conflict):
-            return
+        except (NotFound, Conflict) as error:
+            raise Overtaken(f"worker set {decision.set_name}: {error}") from error
+        self._expectations.expect_deleted(target.view.key, uid=decision.set_uid, by_uid=self._stores.sets.by_uid)
         if decision.leader_uid:
             await self._end_workers(target.view, decision.leader_uid)
 
     async def _delete_leader(self, view: GroupView, leader: PodId) -> None:
         try:
             await self._client.delete(PODS, leader.name, namespace=view.key.namespace, uid=leader.uid, propagation="Foreground")
-        except (NotFound, Conflict):
-            return  # gone, or replaced: what was judged does not exist any more (5.2 step 14)
+        except (NotFound, Conflict) as error:
+            # Gone, or replaced: what was judged does not exist any more (5.2 step 14), or the next look finds it again (C132).
+            raise Overtaken(f"leader {leader.name}: {error}") from error
+        self._expectations.expect_deleted(view.key, uid=leader.uid, by_uid=self._stores.pods.by_uid)
 
     async def _end_workers(self, view: GroupView, leader_uid: str) -> None:
         if any(pod.metadata.labels.get(LEADER_UID) == leader_uid and not pod.deleting for pod in view.workers):
             await self._client.delete_collection(PODS, namespace=view.key.namespace, label_selector=f"{LEADER_UID}={leader_uid}")
+
+    def _expect_pod(self, target: Target, pod: Pod | None) -> None:
+        if pod is None:
+            return
+        meta = pod.metadata
+        self._expectations.expect_version(
+            target.view.key, uid=meta.uid, resource_version=meta.resource_version, by_uid=self._stores.pods.by_uid
+        )
 
     def tell_admitted(self, target: Target) -> None:
         """The leader that was held is let in (4.3)."""

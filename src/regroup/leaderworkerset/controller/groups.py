@@ -6,12 +6,11 @@ from typing import TypeVar
 
 import structlog
 
-from regroup.kube.meta import HasMeta
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.resources import NODES, PODS
 from regroup.leaderworkerset.controller.act import Actor, Target
-from regroup.leaderworkerset.controller.memory import Awaited, Departures, Groups
+from regroup.leaderworkerset.controller.memory import Departures, Groups
 from regroup.leaderworkerset.controller.observe import Fresh, Observer, Stores
 from regroup.leaderworkerset.controller.podwrites import Overtaken
 from regroup.leaderworkerset.controller.tallies import Tallies
@@ -23,6 +22,7 @@ from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import GroupKey, GroupView
 from regroup.runtime.clock import Clock
 from regroup.runtime.controller import Result
+from regroup.runtime.expectations import Expectations
 from regroup.wire.client import Client
 from regroup.wire.errors import NotFound
 from regroup.wire.resource import Resource
@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 _SOON = 1.0
 """Seconds until another look where the cluster was faster than our cache, or where a name is still taken."""
+_BEHIND = 0.5
 _FALLBACK = 10.0
 """Seconds until a group that waits for others is looked at again even if no event comes (4.3)."""
 
@@ -52,7 +53,7 @@ class GroupLooks:
         departures: Departures,
         groups: Groups,
         actor: Actor,
-        awaited: Awaited[GroupKey],
+        expectations: Expectations[GroupKey],
         on_change: Callable[[str, str], None],
         tallies: Tallies,
     ) -> None:
@@ -63,7 +64,7 @@ class GroupLooks:
         self._departures = departures
         self._groups = groups
         self._actor = actor
-        self._awaited = awaited
+        self._expectations = expectations
         self._on_change = on_change
         self._tallies = tallies
         self._told: dict[GroupKey, tuple[str, str]] = {}
@@ -71,9 +72,9 @@ class GroupLooks:
 
     async def look(self, key: GroupKey) -> Result:
         """One look. Raises ``WireError`` for what must be tried again with back-off."""
-        behind = self._awaited.behind(key, self._find)
-        if behind is not None:
-            return Result(requeue_after=behind)
+        if not self._expectations.satisfied(key):
+            # Our own last writes do not show in the cache yet. Their events bring the key back; the time is for a lost one.
+            return Result(requeue_after=_BEHIND)
         view = self._observer.group(key)
         now = self._clock.now()
         self._summarize(view)
@@ -109,9 +110,7 @@ class GroupLooks:
         self._log.info(
             "decision", group=str(key), decision=decision.name, rule=decision.rule, why=decision.why, facts=list(decision.facts)
         )
-        written = await self._actor.carry_out(decision, target)
-        if written is not None:
-            self._awaited.wrote(key, written.metadata)
+        await self._actor.carry_out(decision, target)
         if isinstance(decision, Admit) and held is not None and held[0] == "GroupReplacementDeferred":
             self._actor.tell_admitted(target)
         self._tallies.count(key, decision)
@@ -152,9 +151,7 @@ class GroupLooks:
             self._on_change(view.key.namespace, view.key.lws)
         if summary is None:
             self._told.pop(view.key, None)
-
-    def _find(self, uid: str) -> HasMeta | None:
-        return self._stores.pods.by_uid(uid) or self._stores.sets.by_uid(uid)
+            self._expectations.forget(view.key)
 
     def _again(self, decision: Decision) -> Result:
         if decision.again_at is not None:

@@ -1,21 +1,14 @@
 """What a controller keeps beside the cache: all of it can be worked out again from the API. No request, no decision."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from regroup.kube.meta import HasMeta, ObjectMeta
 from regroup.kube.pod import Pod
 from regroup.leaderworkerset.facts import Summary
 from regroup.leaderworkerset.view import Departed, GroupKey
-from regroup.runtime.clock import Clock
 
 T = TypeVar("T")
-K = TypeVar("K", bound=Hashable)
-
-_PATIENCE = 10.0
-"""Seconds after which an own write is taken for seen: the object was gone before the cache could show it."""
-_LOOK_AGAIN = 0.5
 
 
 class Memo(Generic[T]):
@@ -96,38 +89,3 @@ class Groups:
 
     def __len__(self) -> int:
         return sum(len(groups) for groups in self._known.values())
-
-
-class Awaited(Generic[K]):
-    """Own writes that the cache must show before the next look, so that nothing is done twice on a stale cache."""
-
-    def __init__(self, *, clock: Clock) -> None:
-        self._clock = clock
-        self._writes: dict[K, dict[str, tuple[int, float]]] = {}
-
-    def wrote(self, key: K, meta: ObjectMeta) -> None:
-        """The server answered a write with this version of the object."""
-        self._writes.setdefault(key, {})[meta.uid] = (_version(meta), self._clock.monotonic())
-
-    def behind(self, key: K, by_uid: Callable[[str], HasMeta | None]) -> float | None:
-        """None when the cache shows everything; else seconds after which to look again, should no event come."""
-        writes = self._writes.get(key)
-        if writes is None:
-            return None
-        oldest = self._clock.monotonic() - _PATIENCE
-        for uid, (version, at) in list(writes.items()):
-            found = by_uid(uid)
-            if at < oldest or (found is not None and _version(found.metadata) >= version):
-                del writes[uid]
-        if writes:
-            return _LOOK_AGAIN
-        del self._writes[key]
-        return None
-
-    def forget(self, key: K) -> None:
-        self._writes.pop(key, None)
-
-
-def _version(meta: ObjectMeta) -> int:
-    """Versions of one resource are numbers that grow (Kubernetes 1.35 makes that a promise; all servers keep it)."""
-    return int(meta.resource_version) if meta.resource_version.isdigit() else 0

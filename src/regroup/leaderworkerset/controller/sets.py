@@ -16,7 +16,7 @@ from regroup.leaderworkerset import budget, objects, revision, rollout
 from regroup.leaderworkerset.canonical import canonical, covers
 from regroup.leaderworkerset.controller.act import reference
 from regroup.leaderworkerset.controller.counters import Counters
-from regroup.leaderworkerset.controller.memory import Awaited, Groups
+from regroup.leaderworkerset.controller.memory import Groups
 from regroup.leaderworkerset.controller.observe import BY_LWS, Observer, Stores
 from regroup.leaderworkerset.controller.statuses import Statuses
 from regroup.leaderworkerset.facts import Summary, summarize
@@ -27,6 +27,7 @@ from regroup.leaderworkerset.view import GroupKey
 from regroup.runtime.clock import Clock
 from regroup.runtime.controller import Result
 from regroup.runtime.events import EventRecorder, EventType
+from regroup.runtime.expectations import Expectations
 from regroup.wire.client import Client
 from regroup.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
 
@@ -34,6 +35,8 @@ Key = tuple[str, str]
 
 _DELETING_AGAIN = 5.0
 """Seconds until another look while the leader set is being deleted (6.10)."""
+_BEHIND = 0.5
+"""Seconds until another look should the event of an own write get lost."""
 _TAKEN_AGAIN = 10.0
 """Seconds until another look while a stranger has a name that we need."""
 
@@ -54,7 +57,7 @@ class SetPasses:
         observer: Observer,
         groups: Groups,
         counters: Counters,
-        awaited: Awaited[Key],
+        expectations: Expectations[Key],
         recorder: EventRecorder,
         statuses: Statuses,
     ) -> None:
@@ -64,7 +67,7 @@ class SetPasses:
         self._observer = observer
         self._groups = groups
         self._counters = counters
-        self._awaited = awaited
+        self._expectations = expectations
         self._recorder = recorder
         self._statuses = statuses
         self._as_applied: dict[Key, tuple[Any, ...]] = {}
@@ -82,9 +85,8 @@ class SetPasses:
             # Refused at admission; one that got past it is left as it is rather than taken for an Ordinal one.
             self._tell(lws, "Warning", "Unsupported", "groupIdentity Hash is not supported by this version of regroup yet")
             return Result()
-        behind = self._awaited.behind(key, self._find)
-        if behind is not None:
-            return Result(requeue_after=behind)
+        if not self._expectations.satisfied(key):
+            return Result(requeue_after=_BEHIND)
         try:
             return await self._pass(key, lws)
         except Taken as error:
@@ -111,13 +113,9 @@ class SetPasses:
         return Result(requeue_after=again)
 
     def _forget(self, key: Key) -> None:
-        self._awaited.forget(key)
+        self._expectations.forget(key)
         self._statuses.forget(key)
         self._as_applied.pop(key, None)
-
-    def _find(self, uid: str) -> HasMeta | None:
-        stores = self._stores
-        return stores.lws.by_uid(uid) or stores.sets.by_uid(uid) or stores.services.by_uid(uid) or stores.revisions.by_uid(uid)
 
     # -- revision
 
@@ -144,7 +142,7 @@ class SetPasses:
             owner = made.metadata.controller
             if owner is None or owner.uid != lws.metadata.uid:
                 raise Taken(f"ControllerRevision {made.metadata.name} exists and is not ours") from None
-        self._awaited.wrote(key, made.metadata)
+        self._expectations.expect_created(key, uid=made.metadata.uid, by_uid=self._stores.revisions.by_uid)
         self._tell(lws, "Normal", "CreatingRevision", f"Created revision {name}")
         return name, leader_set is not None and name != lost
 
@@ -176,7 +174,8 @@ class SetPasses:
             except AlreadyExists:
                 # Not in our cache: it lacks our label, so it is somebody else's, or the cache is behind.
                 found = await self._client.get(SERVICES, lws.name, namespace=lws.namespace, type=Service)
-            self._awaited.wrote(key, found.metadata) if self._owned(found, lws) else None
+            if self._owned(found, lws):
+                self._expectations.expect_created(key, uid=found.metadata.uid, by_uid=self._stores.services.by_uid)
         if not self._owned(found, lws):
             raise Taken(f"Service {lws.name} exists and belongs to somebody else")
 
@@ -228,7 +227,11 @@ class SetPasses:
             reason = "FailedCreate" if existing is None else "FailedUpdate"
             self._tell(lws, "Warning", reason, f"Leader set {lws.name} was not written: {error}")
             raise
-        self._awaited.wrote(key, applied.metadata)
+        meta, by_uid = applied.metadata, self._stores.sets.by_uid
+        if existing is None:
+            self._expectations.expect_created(key, uid=meta.uid, by_uid=by_uid)
+        else:
+            self._expectations.expect_version(key, uid=meta.uid, resource_version=meta.resource_version, by_uid=by_uid)
         self._tell_rollout(lws, existing, applied, why=target.why)
         return applied
 
@@ -317,7 +320,9 @@ class SetPasses:
             return  # others write it now: the next pass prunes
         else:
             if written is not lws:
-                self._awaited.wrote((lws.namespace, lws.name), written.metadata)
+                meta, by_uid = written.metadata, self._stores.lws.by_uid
+                key = (lws.namespace, lws.name)
+                self._expectations.expect_version(key, uid=meta.uid, resource_version=meta.resource_version, by_uid=by_uid)
 
     def _owned(self, found: HasMeta, lws: LeaderWorkerSet) -> bool:
         owner = found.metadata.controller

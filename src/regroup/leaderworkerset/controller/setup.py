@@ -14,7 +14,7 @@ from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
 from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.groups import GroupLooks
-from regroup.leaderworkerset.controller.memory import Awaited, Departures, Groups
+from regroup.leaderworkerset.controller.memory import Departures, Groups
 from regroup.leaderworkerset.controller.observe import BY_GROUP, BY_LWS, BY_NODE, Observer, Stores
 from regroup.leaderworkerset.controller.sets import SetPasses
 from regroup.leaderworkerset.controller.statuses import Statuses
@@ -24,6 +24,7 @@ from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import GroupKey, NodeLossRule, worker_index
 from regroup.runtime.controller import Controller
 from regroup.runtime.events import EventRecorder
+from regroup.runtime.expectations import Expectations
 from regroup.runtime.manager import Manager
 from regroup.runtime.metrics import Metrics
 from regroup.runtime.store import Change
@@ -52,7 +53,7 @@ def setup(
     rng: random.Random | None = None,
 ) -> None:
     """Add both controllers to ``manager``."""
-    Wiring(manager, recorder=recorder, settings=settings, metrics=metrics, rng=rng or random.Random())  # noqa: S311 - jitter
+    Wiring(manager, recorder=recorder, settings=settings, metrics=metrics, rng=rng or manager.rng)
 
 
 class Wiring:
@@ -76,6 +77,8 @@ class Wiring:
         self._groups = Groups()
         self._observer = Observer(self._stores, self._departures, node_loss=NodeLossRule(settings.node_loss_grace))
         counters = Counters(client, rng=rng)
+        group_writes: Expectations[GroupKey] = Expectations(clock=clock)
+        set_writes: Expectations[SetKey] = Expectations(clock=clock)
         looks = GroupLooks(
             client,
             clock=clock,
@@ -83,12 +86,11 @@ class Wiring:
             observer=self._observer,
             departures=self._departures,
             groups=self._groups,
-            actor=Actor(client, recorder=recorder, counters=counters),
-            awaited=Awaited(clock=clock),
+            actor=Actor(client, recorder=recorder, counters=counters, stores=self._stores, expectations=group_writes),
+            expectations=group_writes,
             on_change=lambda namespace, name: self.sets.queue.add((namespace, name)),
             tallies=Tallies(metrics),
         )
-        set_writes: Awaited[SetKey] = Awaited(clock=clock)
         passes = SetPasses(
             client,
             clock=clock,
@@ -96,9 +98,16 @@ class Wiring:
             observer=self._observer,
             groups=self._groups,
             counters=counters,
-            awaited=set_writes,
+            expectations=set_writes,
             recorder=recorder,
-            statuses=Statuses(client, clock=clock, awaited=set_writes, recorder=recorder, interval=settings.status_interval),
+            statuses=Statuses(
+                client,
+                clock=clock,
+                expectations=set_writes,
+                stores=self._stores,
+                recorder=recorder,
+                interval=settings.status_interval,
+            ),
         )
         self.groups: Controller[GroupKey] = Controller(
             "lws-group", looks.look, clock=clock, workers=settings.workers, metrics=metrics

@@ -7,13 +7,14 @@ import structlog
 from regroup.kube.meta import Condition, find_condition
 from regroup.leaderworkerset import objects
 from regroup.leaderworkerset.controller.act import reference
-from regroup.leaderworkerset.controller.memory import Awaited
+from regroup.leaderworkerset.controller.observe import Stores
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.leaderworkerset.status import ALL_READY, AVAILABLE, DEGRADED, EXCEEDED, Tally
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.runtime.clock import Clock
 from regroup.runtime.conditions import to_wire
 from regroup.runtime.events import EventRecorder
+from regroup.runtime.expectations import Expectations
 from regroup.wire.client import Client
 from regroup.wire.errors import Conflict, NotFound
 
@@ -26,10 +27,20 @@ _PATIENT = 1.0
 class Statuses:
     """The last writes of all statuses, so that they can be paced. ``interval``: seconds between two writes of one status."""
 
-    def __init__(self, client: Client, *, clock: Clock, awaited: Awaited[Key], recorder: EventRecorder, interval: float) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        expectations: Expectations[Key],
+        stores: Stores,
+        recorder: EventRecorder,
+        interval: float,
+    ) -> None:
         self._client = client
         self._clock = clock
-        self._awaited = awaited
+        self._expectations = expectations
+        self._stores = stores
         self._recorder = recorder
         self._interval = interval
         self._written: dict[Key, float] = {}
@@ -86,7 +97,9 @@ class Statuses:
             return self._interval or _PATIENT
         self._written[key] = self._clock.monotonic()
         self._held.pop(key, None)
-        self._awaited.wrote(key, written.metadata)
+        self._expectations.expect_version(
+            key, uid=meta.uid, resource_version=written.metadata.resource_version, by_uid=self._stores.lws.by_uid
+        )
         self._tell(lws, result)
         return None
 
