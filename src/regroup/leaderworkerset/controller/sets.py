@@ -71,6 +71,7 @@ class SetPasses:
         self._recorder = recorder
         self._statuses = statuses
         self._as_applied: dict[Key, tuple[Any, ...]] = {}
+        self._told: dict[Key, str] = {}
         self._log = structlog.get_logger("leaderworkerset.set")
 
     async def look(self, key: Key) -> Result:
@@ -90,7 +91,9 @@ class SetPasses:
         try:
             return await self._pass(key, lws)
         except Taken as error:
-            self._tell(lws, "Warning", "FailedCreate", str(error))
+            if self._told.get(key) != str(error):
+                self._told[key] = str(error)
+                self._tell(lws, "Warning", "FailedCreate", str(error))
             return Result(requeue_after=_TAKEN_AGAIN)
 
     async def _pass(self, key: Key, lws: LeaderWorkerSet) -> Result:
@@ -99,6 +102,7 @@ class SetPasses:
             return Result(requeue_after=_DELETING_AGAIN)
         current, is_new = await self._revision(key, lws, existing)
         await self._service(key, lws)
+        self._told.pop(key, None)
         facts = self._facts(key, current)
         leader_set = await self._roll(key, lws, existing, current=current, is_new=is_new, facts=facts)
         config = lws.spec.rollout_strategy.rolling_update
@@ -116,6 +120,7 @@ class SetPasses:
         self._expectations.forget(key)
         self._statuses.forget(key)
         self._as_applied.pop(key, None)
+        self._told.pop(key, None)
 
     # -- revision
 
