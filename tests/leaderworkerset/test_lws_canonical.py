@@ -90,10 +90,10 @@ def test_equal_amounts(one: Any, other: Any) -> None:
     assert canonical({"requests": {"x": one}}) == canonical({"requests": {"x": other}})
 
 
-@pytest.mark.parametrize("amount", ["lots", "", "1 Gi", "1Kx", True, None, "--1"])
+@pytest.mark.parametrize("amount", ["lots", "", "1Kx", True, None, "--1", float("inf"), [1], "1e99999999999999999999"])
 def test_what_is_no_amount_stays(amount: Any) -> None:
-    """Bad input is judged elsewhere; here it only must not break."""
-    assert canonical({"limits": {"x": amount}})["limits"] in ({"x": amount}, {"x": "True"})
+    """Bad input is judged elsewhere; here it must neither break nor grow."""
+    assert len(str(canonical({"limits": {"x": amount}}))) < 100
 
 
 JSON = st.recursive(

@@ -4,10 +4,10 @@ A template reaches us as its author wrote it, as a Go program wrote it out again
 ``1`` for ``1000m``), or with the API server's defaults. What differs only in that is equal here.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any
+
+from regroup.wire.codec import parse_quantity
 
 _EMPTY_IS_ABSENT = frozenset(
     {
@@ -41,9 +41,6 @@ _ZERO_IS_ABSENT: dict[str, tuple[Any, ...]] = {
 _PLAIN_MAPS = frozenset({"annotations", "labels", "matchLabels", "nodeSelector"})
 """Maps of the user's own keys, taken as they are."""
 _QUANTITIES = frozenset({"limits", "requests"})
-_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i)?)\Z")
-_SUFFIXES = {suffix: Decimal(1000) ** power for power, suffix in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), -3)}
-_SUFFIXES |= {suffix: Decimal(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
 
 
 def canonical(value: Any) -> Any:
@@ -85,8 +82,9 @@ def _absent(key: str, item: Any, parent: Mapping[str, Any]) -> bool:
 
 def _quantity(amount: Any) -> Any:
     """Equal amounts become equal text; what is no quantity stays as it is."""
-    match = _QUANTITY.match(str(amount)) if isinstance(amount, str | int | float) else None
-    if match is None:
+    if isinstance(amount, bool) or not isinstance(amount, str | int | float):
         return amount
-    number = Decimal(match[1] + (match[2] or "")) * _SUFFIXES[match[3] or ""]
-    return format(number.normalize(), "f")
+    try:
+        return str(parse_quantity(amount).normalize())
+    except (ValueError, ArithmeticError):
+        return amount
