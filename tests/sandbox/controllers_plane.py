@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from regroup.runtime.manager import Manager
 from regroup.sandbox.apiserver.server import ApiServer
 from tests.sandbox.controllers_fixtures import NOW
 
 from regroup.kube.resources import NAMESPACES, PODS
 from regroup.runtime.clock import LoopClock, timestamp
 from regroup.runtime.events import EventRecorder
-from regroup.wire.client import Client
+from regroup.runtime.manager import Manager
+from regroup.wire.client import Client, Page
 from regroup.wire.errors import AlreadyExists, NotFound
 from regroup.wire.resource import Resource
 from regroup.wire.transport import Request, Response, Stream, Transport
@@ -71,7 +71,7 @@ class Plane:
         return None
 
     async def names(self, resource: Resource, *, namespace: str | None = "default") -> list[str]:
-        page = await self.client.list_all(resource, namespace=namespace)
+        page: Page[dict[str, Any]] = await self.client.list_all(resource, namespace=namespace)
         return sorted(entry["metadata"]["name"] for entry in page.items)
 
     async def create(self, resource: Resource, body: dict[str, Any], *, namespace: str | None = "default") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the built-in controllers share: claiming, freshness of the cache, batches, discovery; and the small decisions."""
+"""What the built-in controllers share: claiming, batches, discovery; and the small decisions."""
 
 import asyncio
 from datetime import timedelta
@@ -6,16 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from regroup.runtime.store import Change
 from tests.sandbox.controllers_fixtures import NOW, set_pod
 
 from regroup.kube.meta import ObjectMeta
 from regroup.kube.node import Node
-from regroup.runtime.clock import LoopClock
 from regroup.sandbox.controllers.batches import slow_start
 from regroup.sandbox.controllers.claiming import adoption_patch, claim, release_patch
 from regroup.sandbox.controllers.discovery import Catalog, parse
-from regroup.sandbox.controllers.freshness import LOOK_AGAIN, PATIENCE, Freshness
 from regroup.sandbox.controllers.namespace import Namespace, Remainder, conditions, same_conditions
 from regroup.sandbox.controllers.podgc import doomed, failure
 from regroup.sandbox.controllers.views import Pod
@@ -64,52 +61,6 @@ def test_claiming_patches_carry_the_uid() -> None:
 
 
 @pytest.mark.looptime
-async def test_a_controller_waits_until_the_cache_shows_its_creation() -> None:
-    """Absent, then in an older version, then as written."""
-    fresh: Freshness[str] = Freshness(clock=LoopClock(start=NOW))
-    store: dict[str, Pod] = {}
-    assert fresh.behind("k", store.get) is None
-    fresh.created("k", pod("a", version=7).metadata)
-    assert fresh.behind("k", store.get) == LOOK_AGAIN
-    assert fresh.behind("other", store.get) is None
-    store["a"] = pod("a", version=6)
-    assert fresh.behind("k", store.get) == LOOK_AGAIN
-    store["a"] = pod("a", version=7)
-    assert fresh.behind("k", store.get) is None
-
-
-@pytest.mark.looptime
-async def test_a_pod_that_came_and_went_is_not_waited_for() -> None:
-    """Its creation and its end were both seen between two passes."""
-    fresh: Freshness[str] = Freshness(clock=LoopClock(start=NOW))
-    fresh.created("k", pod("a", version=7).metadata)
-    fresh.seen("k", Change(old=None, new=pod("a", version=7)))
-    fresh.seen("k", Change(old=pod("a", version=7), new=None))
-    assert fresh.behind("k", {}.get) is None
-
-
-@pytest.mark.looptime
-async def test_a_controller_waits_until_the_cache_shows_its_deletion() -> None:
-    """Terminating is enough."""
-    fresh: Freshness[str] = Freshness(clock=LoopClock(start=NOW))
-    store = {"a": pod("a")}
-    fresh.deleted("k", store["a"].metadata)
-    assert fresh.behind("k", store.get) == LOOK_AGAIN
-    store["a"] = pod("a", deleting=True)
-    assert fresh.behind("k", store.get) is None
-
-
-@pytest.mark.looptime
-async def test_patience_with_a_write_that_never_shows_ends() -> None:
-    """The object was gone before the cache could show it."""
-    fresh: Freshness[str] = Freshness(clock=LoopClock(start=NOW))
-    fresh.created("k", pod("a", version=7).metadata)
-    fresh.deleted("k", pod("b").metadata)
-    await asyncio.sleep(PATIENCE + 1)
-    assert fresh.behind("k", {"b": pod("b")}.get) is None
-
-
-@pytest.mark.looptime
 async def test_batches_grow_and_stop_at_the_first_failure() -> None:
     """1, 2, 4, ...: a server that refuses everything costs one request; the whole failing batch is carried out."""
     running = 0
@@ -153,10 +104,13 @@ def test_discovery_prefers_the_first_version_and_skips_events() -> None:
         },
         {"metadata": {}, "versions": [{"version": "v1", "resources": [resource("bindings", "Binding", ["create"])]}]},
     ]
-    catalog = Catalog(tuple(parse(msgspec.convert(groups, type=parse.__annotations__["groups"]))))
+    document = {"kind": "APIGroupDiscoveryList", "items": groups}
+    catalog = Catalog(tuple(parse(msgspec.json.encode(document))))
     assert [str(entry) + " " + entry.version for entry in catalog.collectable()] == ["things.example.com v2"]
     assert catalog.find(api_version="example.com/v1", kind="Thing") is not None
     assert catalog.find(api_version="example.com/v3", kind="Thing") is None
+    with pytest.raises(WireError, match="APIGroupList"):
+        parse(b'{"kind": "APIGroupList"}')
 
 
 def node(*, ready: bool, tainted: bool) -> Node:

@@ -8,6 +8,7 @@ from regroup.kube.meta import object_ref, owner_reference
 from regroup.kube.resources import DEPLOYMENTS, REPLICASETS
 from regroup.runtime.controller import Controller, Result, TerminalError
 from regroup.runtime.events import EventRecorder
+from regroup.runtime.expectations import Expectations
 from regroup.runtime.manager import Manager
 from regroup.runtime.store import Change
 from regroup.sandbox.controllers.claiming import adoption_patch, claim, release_patch
@@ -35,8 +36,15 @@ from regroup.sandbox.controllers.deploying.rollout import (
     same_template,
     size_annotations,
 )
-from regroup.sandbox.controllers.freshness import Freshness
-from regroup.sandbox.controllers.informers import CONTROLLER, NAMESPACE, ORPHANS, by_namespace, pod_informer, replica_set_informer
+from regroup.sandbox.controllers.informers import (
+    CONTROLLER,
+    NAMESPACE,
+    ORPHANS,
+    STALE_RECHECK,
+    by_namespace,
+    pod_informer,
+    replica_set_informer,
+)
 from regroup.sandbox.controllers.views import Pod
 from regroup.wire.errors import AlreadyExists, Conflict, NotFound, WireError
 from regroup.wire.selectors import LabelSelector, from_object
@@ -69,7 +77,7 @@ class Deployments:
         self._deployments = manager.cache.informer(DEPLOYMENTS, type=Deployment, indexers={NAMESPACE: by_namespace})
         self._sets = replica_set_informer(manager)
         self._pods = pod_informer(manager)
-        self._fresh: Freshness[Key] = Freshness(clock=manager.clock)
+        self._expectations: Expectations[Key] = Expectations(clock=manager.clock)
         self.controller: Controller[Key] = Controller(NAME, self.reconcile, clock=manager.clock, workers=WORKERS)
         self.controller.watches(self._deployments, _own_key)
         self.controller.watches(self._sets, self._keys_of_set)
@@ -79,11 +87,10 @@ class Deployments:
         """One pass over a Deployment."""
         deployment = self._deployments.store.get(*key)
         if deployment is None:
-            self._fresh.forget(key)
+            self._expectations.forget(key)
             return Result()
-        wait = self._fresh.behind(key, self._sets.store.by_uid, self._deployments.store.by_uid)
-        if wait is not None:
-            return Result(requeue_after=wait)
+        if not self._expectations.satisfied(key):
+            return Result(requeue_after=STALE_RECHECK)
         try:
             selector = from_object(deployment.spec.selector or {})
         except ValueError as error:
@@ -186,7 +193,7 @@ class Deployments:
                 return present
             await self._patch(key, deployment, {"status": {"collisionCount": collisions + 1}}, subresource="status")
             raise
-        self._fresh.created(key, made.metadata)
+        self._expectations.expect_created(key, uid=made.metadata.uid, by_uid=self._sets.store.by_uid)
         if size > 0:
             self._tell(deployment, "ScalingReplicaSet", f"Scaled up replica set {made.name} from 0 to {size}")
         await self._annotate(key, deployment, str(revision))
@@ -214,7 +221,8 @@ class Deployments:
 
     async def _patch_set(self, key: Key, rs: ReplicaSet, body: dict[str, Any]) -> ReplicaSet:
         made = await self._client.merge_patch(REPLICASETS, rs.name, body, namespace=rs.metadata.namespace, type=ReplicaSet)
-        self._fresh.created(key, made.metadata)
+        version = made.metadata.resource_version
+        self._expectations.expect_version(key, uid=rs.metadata.uid, resource_version=version, by_uid=self._sets.store.by_uid)
         return made
 
     async def _drop_history(self, deployment: Deployment, sets: _Sets) -> None:
@@ -249,7 +257,12 @@ class Deployments:
             )
         except (NotFound, Conflict):
             return  # Gone, or another Deployment has the name: its own event brings the key back.
-        self._fresh.created(key, written.metadata)
+        self._expectations.expect_version(
+            key,
+            uid=deployment.metadata.uid,
+            resource_version=written.metadata.resource_version,
+            by_uid=self._deployments.store.by_uid,
+        )
 
     def _old_pods(self, sets: _Sets) -> bool:
         """Whether a pod of an old set still runs or may run."""
@@ -278,7 +291,8 @@ class Deployments:
             owner = rs.metadata.controller if rs is not None else None
             if rs is not None and owner is not None and owner.kind == KIND:
                 key = (rs.metadata.namespace, owner.name)
-                self._fresh.seen(key, change)
+                if change.new is None:
+                    self._expectations.note_gone(key, uid=rs.metadata.uid)
                 keys.append(key)
         new = change.new
         if new is not None and new.metadata.controller is None and not new.metadata.deleting:

@@ -1,6 +1,5 @@
 """Which resources the API server serves, read from its aggregated discovery document."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -87,17 +86,17 @@ async def discover(client: Client) -> Catalog:
         response = await client.raw(Request("GET", path, headers={"accept": ACCEPT}))
         if response.status != 200:
             raise api_error(response.status, fallback=f"discovery of {path} failed with HTTP {response.status}")
-        document = msgspec.json.decode(response.body, type=_GroupList)
-        if document.kind != "APIGroupDiscoveryList":
-            raise WireError(f"the server does not serve aggregated discovery at {path}: it sent a {document.kind!r}")
-        served += parse(document.items or ())
+        served += parse(response.body)
     return Catalog(tuple(served))
 
 
-def parse(groups: Iterable[_Group]) -> list[Served]:
-    """The resources of a discovery document."""
+def parse(document: bytes) -> list[Served]:
+    """The resources of an ``APIGroupDiscoveryList``. Raises ``WireError`` for another document, or when a group is stale."""
+    groups = msgspec.json.decode(document, type=_GroupList)
+    if groups.kind != "APIGroupDiscoveryList":
+        raise WireError(f"the server does not serve aggregated discovery: it sent a {groups.kind!r}")
     served: list[Served] = []
-    for group in groups:
+    for group in groups.items or ():
         for version in group.versions or ():
             if version.freshness == "Stale":
                 raise WireError(f"discovery of {group.metadata.name}/{version.version} is stale")

@@ -7,10 +7,10 @@ from regroup.kube.node import Node
 from regroup.kube.resources import ENDPOINT_SLICES, NODES, SERVICES
 from regroup.runtime.controller import Controller, Result
 from regroup.runtime.events import EventRecorder
+from regroup.runtime.expectations import Expectations
 from regroup.runtime.manager import Manager
 from regroup.runtime.store import Change
-from regroup.sandbox.controllers.freshness import Freshness
-from regroup.sandbox.controllers.informers import NAMESPACE, by_namespace, pod_informer
+from regroup.sandbox.controllers.informers import NAMESPACE, STALE_RECHECK, by_namespace, pod_informer
 from regroup.sandbox.controllers.slices import (
     MANAGED_BY_LABEL,
     MANAGER,
@@ -40,7 +40,7 @@ class EndpointSlices:
         self._pods = pod_informer(manager)
         self._nodes = manager.cache.informer(NODES, type=Node)
         self._slices = manager.cache.informer(ENDPOINT_SLICES, type=EndpointSlice, indexers={SERVICE_NAME_LABEL: _service_of})
-        self._fresh: Freshness[Key] = Freshness(clock=manager.clock)
+        self._expectations: Expectations[Key] = Expectations(clock=manager.clock)
         self.controller: Controller[Key] = Controller(NAME, self.reconcile, clock=manager.clock, workers=WORKERS)
         self.controller.watches(self._services, _own_key)
         self.controller.watches(self._pods, self._services_of_pod)
@@ -51,12 +51,11 @@ class EndpointSlices:
         service = self._services.store.get(*key)
         if service is None or service.metadata.deleting or not service.selects:
             # The slices of a Service that is gone are owned by it: the garbage collector takes them.
-            self._fresh.forget(key)
+            self._expectations.forget(key)
             return Result()
-        wait = self._fresh.behind(key, self._slices.store.by_uid)
-        if wait is not None:
+        if not self._expectations.satisfied(key):
             # Names are made by the server: on a cache without our last slice, its endpoints would get a second one.
-            return Result(requeue_after=wait)
+            return Result(requeue_after=STALE_RECHECK)
         selector = service.spec.raw_selector or {}
         pods = [pod for pod in self._pods.store.index(NAMESPACE, key[0]) if _selected(selector, pod)]
         zones = {node.metadata.name: node.metadata.labels.get(ZONE_LABEL, "") for node in self._nodes.store.values()}
@@ -80,18 +79,21 @@ class EndpointSlices:
         namespace = service.metadata.namespace
         for body in changes.create:
             made = await self._client.create(ENDPOINT_SLICES, body, namespace=namespace, type=EndpointSlice)
-            self._fresh.created(key, made.metadata)
+            self._expectations.expect_created(key, uid=made.metadata.uid, by_uid=self._slices.store.by_uid)
         for source, body in changes.update:
             name = source.metadata.name
             made = await self._client.replace(ENDPOINT_SLICES, name, body, namespace=namespace, type=EndpointSlice)
-            self._fresh.created(key, made.metadata)
+            version = made.metadata.resource_version
+            self._expectations.expect_version(
+                key, uid=made.metadata.uid, resource_version=version, by_uid=self._slices.store.by_uid
+            )
         for source in changes.delete:
             meta = source.metadata
             try:
                 await self._client.delete(ENDPOINT_SLICES, meta.name, namespace=namespace, uid=meta.uid)
             except NotFound:
                 continue
-            self._fresh.deleted(key, meta)
+            self._expectations.expect_deleted(key, uid=meta.uid, by_uid=self._slices.store.by_uid)
 
     def _tell(self, service: Service, error: WireError) -> None:
         if self._recorder is None:
@@ -110,7 +112,8 @@ class EndpointSlices:
         if not name:
             return ()
         key = (meta.namespace, name)
-        self._fresh.seen(key, change)
+        if change.new is None:
+            self._expectations.note_gone(key, uid=meta.uid)
         return (key,)
 
     def _services_of_pod(self, change: Change[Pod]) -> Iterable[Key]:

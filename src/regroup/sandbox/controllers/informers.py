@@ -14,6 +14,8 @@ CONTROLLER = "controller"
 ORPHANS = "orphans"
 """Index: the namespace of what no controller owns."""
 NAMESPACE = "namespace"
+STALE_RECHECK = 1.0
+"""Seconds after which a key is looked at again whose own writes the cache has not shown, should no event bring it back."""
 
 
 def by_namespace(obj: HasMeta) -> Iterable[str]:

@@ -189,7 +189,7 @@ class Namespaces:
     async def _finalize(self, name: str, uid: str) -> None:
         """Take the finalizer off; the server then removes the namespace."""
         try:
-            body = await self._client.get(NAMESPACES, name)
+            body: dict[str, Any] = await self._client.get(NAMESPACES, name)
             if body["metadata"]["uid"] != uid:
                 return
             finalizers = [entry for entry in (body["spec"].get("finalizers") or []) if entry != FINALIZER]

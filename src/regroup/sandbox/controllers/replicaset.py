@@ -7,6 +7,7 @@ from regroup.kube.meta import object_ref, owner_reference
 from regroup.kube.resources import PODS, REPLICASETS
 from regroup.runtime.controller import Controller, Result, TerminalError
 from regroup.runtime.events import EventRecorder
+from regroup.runtime.expectations import Expectations
 from regroup.runtime.manager import Manager
 from regroup.runtime.store import Change
 from regroup.sandbox.controllers.batches import slow_start
@@ -22,8 +23,14 @@ from regroup.sandbox.controllers.deploying.replicas import (
     recheck_after,
     status,
 )
-from regroup.sandbox.controllers.freshness import Freshness
-from regroup.sandbox.controllers.informers import CONTROLLER, NAMESPACE, ORPHANS, pod_informer, replica_set_informer
+from regroup.sandbox.controllers.informers import (
+    CONTROLLER,
+    NAMESPACE,
+    ORPHANS,
+    STALE_RECHECK,
+    pod_informer,
+    replica_set_informer,
+)
 from regroup.sandbox.controllers.views import Pod, labels_equal
 from regroup.wire.errors import Conflict, NotFound, WireError
 from regroup.wire.selectors import LabelSelector, from_object
@@ -43,7 +50,7 @@ class ReplicaSets:
         self._recorder = recorder
         self._sets = replica_set_informer(manager)
         self._pods = pod_informer(manager)
-        self._fresh: Freshness[Key] = Freshness(clock=manager.clock)
+        self._expectations: Expectations[Key] = Expectations(clock=manager.clock)
         self.controller: Controller[Key] = Controller(NAME, self.reconcile, clock=manager.clock, workers=WORKERS)
         self.controller.watches(self._sets, _own_key)
         self.controller.watches(self._pods, self._keys_of_pod)
@@ -52,12 +59,11 @@ class ReplicaSets:
         """One pass over a set."""
         rs = self._sets.store.get(*key)
         if rs is None:
-            self._fresh.forget(key)
+            self._expectations.forget(key)
             return Result()
-        wait = self._fresh.behind(key, self._pods.store.by_uid, self._sets.store.by_uid)
-        if wait is not None:
+        if not self._expectations.satisfied(key):
             # Names are made by the server, so a pass on a cache without our last pods would make them again.
-            return Result(requeue_after=wait)
+            return Result(requeue_after=STALE_RECHECK)
         try:
             selector = from_object(rs.spec.selector or {})
         except ValueError as error:
@@ -118,7 +124,7 @@ class ReplicaSets:
         except WireError as error:
             self._tell(rs, "FailedCreate", f"Error creating: {error}")
             raise
-        self._fresh.created(key, pod.metadata)
+        self._expectations.expect_created(key, uid=pod.metadata.uid, by_uid=self._pods.store.by_uid)
         self._tell(rs, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
 
     async def _delete(self, key: Key, rs: ReplicaSet, pod: Pod) -> None:
@@ -130,7 +136,7 @@ class ReplicaSets:
         except WireError as error:
             self._tell(rs, "FailedDelete", f"Error deleting: {error}")
             raise
-        self._fresh.deleted(key, meta)
+        self._expectations.expect_deleted(key, uid=meta.uid, by_uid=self._pods.store.by_uid)
         self._tell(rs, "SuccessfulDelete", f"Deleted pod: {meta.name}")
 
     async def _write_status(self, key: Key, rs: ReplicaSet, pods: Sequence[Pod], *, failure: str, failed: str) -> None:
@@ -144,7 +150,8 @@ class ReplicaSets:
             )
         except (NotFound, Conflict):
             return  # Gone, or another set has the name: its own event brings the key back.
-        self._fresh.created(key, written.metadata)
+        version = written.metadata.resource_version
+        self._expectations.expect_version(key, uid=rs.metadata.uid, resource_version=version, by_uid=self._sets.store.by_uid)
 
     def _tell(self, rs: ReplicaSet, reason: str, message: str) -> None:
         if self._recorder is not None:
@@ -162,7 +169,8 @@ class ReplicaSets:
             owner = pod.metadata.controller if pod is not None else None
             if pod is not None and owner is not None and owner.kind == KIND:
                 key = (pod.metadata.namespace, owner.name)
-                self._fresh.seen(key, change)
+                if change.new is None:
+                    self._expectations.note_gone(key, uid=pod.metadata.uid)
                 keys.append(key)
         new = change.new
         if new is not None and new.metadata.controller is None and not new.deleting and _newly_orphaned(change.old, new):

@@ -11,11 +11,11 @@ from regroup.kube.meta import owner_reference
 from regroup.kube.resources import CONTROLLER_REVISIONS, PODS, STATEFULSETS
 from regroup.runtime.controller import Controller, Result, TerminalError
 from regroup.runtime.events import EventRecorder
+from regroup.runtime.expectations import Expectations
 from regroup.runtime.manager import Manager
 from regroup.runtime.store import Change
 from regroup.sandbox.controllers.claiming import adoption_patch, claim, release_patch
-from regroup.sandbox.controllers.freshness import Freshness
-from regroup.sandbox.controllers.informers import CONTROLLER, NAMESPACE, ORPHANS, by_namespace, pod_informer
+from regroup.sandbox.controllers.informers import CONTROLLER, NAMESPACE, ORPHANS, STALE_RECHECK, by_namespace, pod_informer
 from regroup.sandbox.controllers.stateful.identity import is_member, ordinal_of, revision_of
 from regroup.sandbox.controllers.stateful.model import API_VERSION, KIND, StatefulSet
 from regroup.sandbox.controllers.stateful.plan import Observed, plan
@@ -52,8 +52,10 @@ class StatefulSets:
             type=ControllerRevision,
             indexers={CONTROLLER: controller_uids, ORPHANS: uncontrolled_namespaces},
         )
-        self._fresh: Freshness[Key] = Freshness(clock=manager.clock)
-        self._writer = StatefulSetWriter(manager, recorder=recorder, fresh=self._fresh)
+        self._expectations: Expectations[Key] = Expectations(clock=manager.clock)
+        self._writer = StatefulSetWriter(
+            manager, recorder=recorder, expectations=self._expectations, sets=self._sets.store, pods=self._pods.store
+        )
         self.controller: Controller[Key] = Controller(NAME, self.reconcile, clock=manager.clock, workers=WORKERS)
         self.controller.watches(self._sets, self._keys_of_set)
         self.controller.watches(self._pods, self._keys_of_pod)
@@ -62,12 +64,11 @@ class StatefulSets:
         """One pass over a set."""
         set_ = self._sets.store.get(*key)
         if set_ is None:
-            self._fresh.forget(key)
+            self._expectations.forget(key)
             return Result()
-        wait = self._fresh.behind(key, self._pods.store.by_uid, self._sets.store.by_uid)
-        if wait is not None:
-            # The pod cache does not show our own last writes yet. Their events bring the key back; the time is for a lost one.
-            return Result(requeue_after=wait)
+        if not self._expectations.satisfied(key):
+            # The caches do not show our own last writes yet. Their events bring the key back; the time is for a lost one.
+            return Result(requeue_after=STALE_RECHECK)
         try:
             selector = from_object(set_.spec.selector or {})
         except ValueError as error:
@@ -209,7 +210,8 @@ class StatefulSets:
             if pod is not None and owner is not None and owner.kind == KIND:
                 key = (pod.metadata.namespace, owner.name)
                 set_ = self._sets.store.get(*key)
-                self._fresh.seen(key, change)
+                if change.new is None:
+                    self._expectations.note_gone(key, uid=pod.metadata.uid)
                 if set_ is not None and set_.metadata.uid == owner.uid:
                     keys.append(key)
         new = change.new

@@ -9,10 +9,11 @@ import structlog
 
 from regroup.kube.meta import object_ref
 from regroup.kube.resources import PODS, STATEFULSETS
-from regroup.runtime.events import EventRecorder
+from regroup.runtime.events import EventRecorder, EventType
+from regroup.runtime.expectations import Expectations
 from regroup.runtime.manager import Manager
+from regroup.runtime.store import Store
 from regroup.sandbox.controllers.batches import slow_start
-from regroup.sandbox.controllers.freshness import Freshness
 from regroup.sandbox.controllers.resources import PERSISTENT_VOLUME_CLAIMS
 from regroup.sandbox.controllers.stateful.claims import deleting_claims, misowned_claims, missing_claims
 from regroup.sandbox.controllers.stateful.identity import (
@@ -63,12 +64,22 @@ class Revisions:
 
 
 class StatefulSetWriter:
-    """Carries plans out. Own writes are noted in ``fresh``, so that the next pass waits for them to show."""
+    """Carries plans out. Own writes are noted in ``expectations``, so that the next pass waits for them to show."""
 
-    def __init__(self, manager: Manager, *, recorder: EventRecorder | None, fresh: Freshness[Key]) -> None:
+    def __init__(
+        self,
+        manager: Manager,
+        *,
+        recorder: EventRecorder | None,
+        expectations: Expectations[Key],
+        sets: Store[StatefulSet],
+        pods: Store[Pod],
+    ) -> None:
         self._client = manager.client
         self._recorder = recorder
-        self._fresh = fresh
+        self._expectations = expectations
+        self._sets = sets
+        self._pods = pods
         self._claims = manager.cache.informer(PERSISTENT_VOLUME_CLAIMS, type=Claim)
         self._log = structlog.get_logger("statefulset-controller")
 
@@ -133,7 +144,7 @@ class StatefulSetWriter:
         except (WireError, ClaimsUnavailable) as error:
             self._tell_pod(set_, name, "create", error)
             raise
-        self._fresh.created(key, made.metadata)
+        self._expectations.expect_created(key, uid=made.metadata.uid, by_uid=self._pods.by_uid)
         self._tell_pod(set_, name, "create")
 
     async def _delete(self, key: Key, set_: StatefulSet, action: Delete) -> bool:
@@ -146,7 +157,7 @@ class StatefulSetWriter:
         except WireError as error:
             self._tell_pod(set_, meta.name, "delete", error)
             raise
-        self._fresh.deleted(key, meta)
+        self._expectations.expect_deleted(key, uid=meta.uid, by_uid=self._pods.by_uid)
         self._log.info("pod deleted", pod=meta.key, why=action.reason)
         self._tell_pod(set_, meta.name, "delete")
         return True
@@ -166,7 +177,9 @@ class StatefulSetWriter:
         except (WireError, ClaimsUnavailable) as error:
             self._tell_pod(set_, meta.name, "update", error)
             raise
-        self._fresh.created(key, patched.metadata)
+        self._expectations.expect_version(
+            key, uid=meta.uid, resource_version=patched.metadata.resource_version, by_uid=self._pods.by_uid
+        )
         self._tell_pod(set_, meta.name, "update")
 
     # -- claims
@@ -209,7 +222,9 @@ class StatefulSetWriter:
             )
         except (NotFound, Conflict):
             return  # Gone, or another set has the name: its own event brings the key back.
-        self._fresh.created(key, written.metadata)
+        self._expectations.expect_version(
+            key, uid=set_.metadata.uid, resource_version=written.metadata.resource_version, by_uid=self._sets.by_uid
+        )
 
     def _tell_pod(self, set_: StatefulSet, pod: str, verb: str, error: Exception | None = None) -> None:
         outcome = "successful" if error is None else f"failed error: {error}"
@@ -227,7 +242,7 @@ class StatefulSetWriter:
             return
         regarding = object_ref(set_, api_version=API_VERSION, kind=KIND)
         reason = f"{'Failed' if failed else 'Successful'}{verb.capitalize()}"
-        kind = "Warning" if failed else "Normal"
+        kind: EventType = "Warning" if failed else "Normal"
         self._recorder.event(regarding, type=kind, reason=reason, message=message, action=verb.capitalize())
 
 
