@@ -32,16 +32,18 @@ def test_no_nodes() -> None:
 
 
 def test_the_whole_sentence() -> None:
-    """Reasons tallied over nodes in the order of their texts, then what preemption would do."""
+    """Reasons tallied over nodes in the order of their texts, then what preemption would do: nothing for a taint, nor where the
+    pod asks for more than the node has at all (seen on Kubernetes 1.36); elsewhere there is no victim."""
     state = cluster(
         make_node("a", taints=[{"key": "k", "effect": "NoSchedule"}]),
         make_node("b", allocatable={"cpu": "1"}),
-        make_node("c", allocatable={"cpu": "1"}),
+        make_node("c"),
     )
+    put(state, make_pod("one", requests={"cpu": "3"}), "c")
     assert place(facts(make_pod("p", requests={"cpu": "2"})), state).message == (
         "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. no new claims to deallocate, "
-        "preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, "
-        "2 No preemption victims found for incoming pod."
+        "preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, "
+        "2 Preemption is not helpful for scheduling."
     )
 
 

@@ -28,8 +28,13 @@ EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rul
 REFUSED = "node(s) refused the pod by sandbox fault"
 TOO_MANY_PODS = "Too many pods"
 
-_FINAL = frozenset((UNSCHEDULABLE, TAINTED, NODE_AFFINITY, SPREAD_LABEL, AFFINITY, REFUSED))
-"""Reasons that no removal of pods could change."""
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one node will not do. ``final``: no removal of other pods could change it."""
+
+    reasons: tuple[str, ...]
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,55 +63,55 @@ def place(pod: PodFacts, state: ClusterState) -> Placement:
         return Placement(None, "no nodes available to schedule pods")
     wishes = _node_answers(pod.wishes, state)
     view = _look(pod, state, wishes)
-    reasons: list[tuple[str, ...]] = []
+    refusals: list[Refusal] = []
     feasible: list[NodeState] = []
     for node in state.nodes.values():
-        found = filter_node(pod, node, wishes[node.name], view)
-        if found:
-            reasons.append(found)
-        else:
+        refusal = filter_node(pod, node, wishes[node.name], view)
+        if refusal is None:
             feasible.append(node)
+        else:
+            refusals.append(refusal)
     if not feasible:
-        return Placement(None, _explain(reasons))
+        return Placement(None, _explain(refusals))
     if len(feasible) == 1:
         return Placement(feasible[0].name)
     return Placement(_best(pod, feasible, state))
 
 
-def filter_node(pod: PodFacts, node: NodeState, wish: str | None, view: _PodView) -> tuple[str, ...]:
-    """Why ``pod`` cannot go to ``node``: the reasons of the first filter that refuses; empty when it can."""
+def filter_node(pod: PodFacts, node: NodeState, wish: str | None, view: _PodView) -> Refusal | None:
+    """Why ``pod`` cannot go to ``node``, by the first filter that refuses; None when it can."""
     if pod.key in node.refused:
-        return (REFUSED,)
+        return Refusal((REFUSED,), final=True)
     if wish is not None:
-        return (wish,)
+        return Refusal((wish,), final=True)
     if pod.ports and _ports_collide(pod, node):
-        return (PORTS,)
+        return Refusal((PORTS,))
     short = _short_of(pod, node)
-    if short:
+    if short is not None:
         return short
     for spread, counts, least in view.spread:
         value = node.labels.get(spread.term.topology_key)
         if value is None:
-            return (SPREAD_LABEL,)
+            return Refusal((SPREAD_LABEL,), final=True)
         if counts[value] + spread.counts_itself - least > spread.max_skew:
-            return (SPREAD,)
+            return Refusal((SPREAD,))
     return _apart(node, view)
 
 
-def _apart(node: NodeState, view: _PodView) -> tuple[str, ...]:
+def _apart(node: NodeState, view: _PodView) -> Refusal | None:
     labels = node.labels
     for key, counts in view.affinity:
         value = labels.get(key)
         if value is None or (not counts[value] and not view.first_of_its_kind):
-            return (AFFINITY,)
+            return Refusal((AFFINITY,), final=True)
     for key, counts in view.anti_affinity:
         value = labels.get(key)
         if value is not None and counts[value]:
-            return (ANTI_AFFINITY,)
+            return Refusal((ANTI_AFFINITY,))
     for key, values in view.forbidden.items():
         if labels.get(key) in values:
-            return (EXISTING_ANTI_AFFINITY,)
-    return ()
+            return Refusal((EXISTING_ANTI_AFFINITY,))
+    return None
 
 
 def _node_answers(wishes: NodeWishes, state: ClusterState) -> dict[str, str | None]:
@@ -169,18 +174,20 @@ def _ports_collide(pod: PodFacts, node: NodeState) -> bool:
     return False
 
 
-def _short_of(pod: PodFacts, node: NodeState) -> tuple[str, ...]:
+def _short_of(pod: PodFacts, node: NodeState) -> Refusal | None:
     allocatable, taken = node.allocatable, node.taken
     short = [name for name, amount in pod.requests.items() if amount > allocatable.get(name, 0) - taken.get(name, 0)]
-    return tuple(TOO_MANY_PODS if name == PODS else f"Insufficient {name}" for name in sorted(short))
+    if not short:
+        return None
+    texts = tuple(TOO_MANY_PODS if name == PODS else f"Insufficient {name}" for name in sorted(short))
+    return Refusal(texts, final=any(pod.requests[name] > allocatable.get(name, 0) for name in short))
 
 
-def _explain(reasons: list[tuple[str, ...]]) -> str:
+def _explain(refusals: list[Refusal]) -> str:
     """kube-scheduler's sentence: each reason with its number of nodes, in the order of the texts."""
-    tally = Counter(reason for found in reasons for reason in found)
+    tally = Counter(reason for refusal in refusals for reason in refusal.reasons)
     listed = ", ".join(sorted(f"{count} {reason}" for reason, count in tally.items()))
-    final = sum(1 for found in reasons if any(reason in _FINAL for reason in found))
-    return _sentence(len(reasons), listed, final=final)
+    return _sentence(len(refusals), listed, final=sum(refusal.final for refusal in refusals))
 
 
 def refused_by_claim(problem: str, nodes: int) -> str:
