@@ -1,0 +1,1 @@
+"""The built-in kinds that the sandbox serves: names, schemas, defaults, validation, columns. Pure."""

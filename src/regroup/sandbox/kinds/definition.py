@@ -1,0 +1,64 @@
+"""What the API server has to know of a kind, built in or custom. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from regroup.sandbox.schema.errors import FieldError
+from regroup.wire.resource import Resource
+
+Obj = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table. Priority 0 is always shown, 1 with ``-o wide``."""
+
+    name: str
+    cell: Callable[[Obj, datetime], Any]
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+def _nothing(_: Obj) -> None:
+    return
+
+
+def _valid(_: Obj, __: Obj | None) -> Sequence[FieldError]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindDefinition:
+    """One served kind. All functions are pure but ``default``, which fills in the object that it is given."""
+
+    resource: Resource
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    status: bool = True
+    """Whether there is a ``status`` subresource that separates spec and status."""
+    scale: tuple[str, str, str] | None = None
+    """JSON paths of replicas in spec and status and of the selector, when there is a ``scale`` subresource."""
+    generation: bool = True
+    """Whether ``metadata.generation`` counts changes of everything but metadata and status."""
+    schema: Obj = field(default_factory=dict)
+    """OpenAPI v3 schema of the whole object."""
+    columns: tuple[Column, ...] = ()
+    default: Callable[[Obj], None] = _nothing
+    validate: Callable[[Obj, Obj | None], Sequence[FieldError]] = _valid
+    """``(new, old)``; old is None on create."""
+    field_selectors: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
+    """Beside ``metadata.name`` and ``metadata.namespace``, which every kind has."""
+    custom: bool = False
+    """A custom resource: no strategic merge patch."""
+    prune: Callable[[Obj], list[str]] | None = None
+    """Drops what the schema does not know, in place, and names the paths."""
+    warnings: Callable[[Obj], Sequence[str]] | None = None
+
+    @property
+    def list_kind(self) -> str:
+        return f"{self.resource.kind}List"

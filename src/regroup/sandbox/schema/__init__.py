@@ -1,0 +1,1 @@
+"""Structural schemas, field errors, printer columns and OpenAPI documents. Pure."""
