@@ -58,3 +58,9 @@ def test_what_was_there_before_does_not_block_an_update(path: str, parts: dict[s
     assert unsupported(default(lws_dict(**parts, labels={"a": "b"})), old) == []
     assert unsupported(default(lws_dict()), old) == []
     assert [problem.path for problem in unsupported(old, default(lws_dict()))] == [path]
+
+
+@pytest.mark.parametrize(("path", "parts"), [row for row in ROWS if row[0] in PRESENT])
+def test_an_old_object_that_cannot_be_read(path: str, parts: dict[str, Any]) -> None:
+    """Bad input: then all that the new one asks for counts as new."""
+    assert [problem.path for problem in unsupported(lws_dict(**parts), {"spec": "x"})] == [path]

@@ -306,6 +306,23 @@ def test_empty_equals_the_default_when_comparing() -> None:
     assert validate_update(old, new) == []
 
 
+def test_what_was_wrong_before_does_not_hold_up_other_changes() -> None:
+    """Issue 5 point 3: an object that another operator let through can be labelled and scaled, but gets no worse."""
+    wrong = {
+        "annotations": {keys.EXCLUSIVE_TOPOLOGY: "not a label"},
+        "template": {"restartPolicy": "None", "maxGroupRestarts": 1},
+    }
+    assert _update(lws_dict(**wrong), lws_dict(**wrong, labels={"a": "b"}, spec={"replicas": 7})) == []
+    worse = {**wrong, "template": {"restartPolicy": "None", "maxGroupRestarts": 2}}
+    assert [message.split(":")[0] for message in _update(lws_dict(**wrong), lws_dict(**worse))] == [f"{T}.maxGroupRestarts"]
+
+
+def test_an_old_object_that_cannot_be_read_does_not_break() -> None:
+    """Bad input: then the new one is judged as it is."""
+    assert [problem.path for problem in validate_update(lws_dict(spec={"replicas": -1}), {"spec": 3})] == ["spec.replicas"]
+    assert validate_update(lws_dict(), {"spec": 3}) == []
+
+
 def test_an_object_that_is_being_deleted_is_never_held_up() -> None:
     """2.7: removing a finalizer is an update."""
     new = lws_dict(spec={"replicas": -1, **HASH})

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from regroup.leaderworkerset import keys, types
 from regroup.leaderworkerset.problem import Problem
 from regroup.leaderworkerset.types import LeaderWorkerSet
@@ -70,9 +72,9 @@ def unsupported(obj: Mapping[str, Any], old: Mapping[str, Any] | None = None) ->
     """Refusals for everything that ``obj`` asks for and this version lacks.
 
     On an update only what is new is refused, so that an object made elsewhere can still be edited, relabelled or repaired. The
-    objects have passed ``validation``.
+    new object has passed ``validation``.
     """
-    lws, before = types.decode(obj), None if old is None else types.decode(old)
+    lws, before = types.decode(obj), _before(old)
     problems = []
     for missing in MISSING:
         value = missing.value(lws)
@@ -82,3 +84,10 @@ def unsupported(obj: Mapping[str, Any], old: Mapping[str, Any] | None = None) ->
         rule = f"{shown} is not supported by this version of regroup yet"
         problems.append(Problem(missing.path, value, rule, kind="Forbidden"))
     return problems
+
+
+def _before(old: Mapping[str, Any] | None) -> LeaderWorkerSet | None:
+    try:
+        return None if old is None else types.decode(old)
+    except msgspec.ValidationError:
+        return None

@@ -43,18 +43,22 @@ def validate_create(obj: Mapping[str, Any]) -> list[Problem]:
 
 
 def validate_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Problem]:
-    """Everything that is wrong with ``new`` in the place of ``old``. An object that is being deleted is never held up."""
+    """Everything that is wrong with ``new`` in the place of ``old``.
+
+    An object that is being deleted is never held up. What was wrong before in the very same way does not count: objects from
+    before a rule can still be labelled, scaled and, by ourselves, annotated.
+    """
     if (new.get("metadata") or {}).get("deletionTimestamp"):
         return []
     lws, before = _decoded(new), _decoded(old)
     if isinstance(lws, Problem):
         return [lws]
-    problems = _values(lws)
     if isinstance(before, Problem):
-        return problems
+        return _values(lws)
+    known = _values(before)
     # A name cannot be changed, so that it only counts when this very update made it too long.
     grown = [] if _name(before) else _name(lws)
-    return [*grown, *problems, *_immutable(lws, before)]
+    return [*grown, *(problem for problem in _values(lws) if problem not in known), *_immutable(lws, before)]
 
 
 def _decoded(obj: Mapping[str, Any]) -> LeaderWorkerSet | Problem:
