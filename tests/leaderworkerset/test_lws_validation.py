@@ -308,7 +308,7 @@ def test_empty_equals_the_default_when_comparing() -> None:
 
 def test_what_was_wrong_before_does_not_hold_up_other_changes() -> None:
     """Issue 5 point 3: an object that another operator let through can be labelled and scaled, but gets no worse."""
-    wrong = {
+    wrong: dict[str, Any] = {
         "annotations": {keys.EXCLUSIVE_TOPOLOGY: "not a label"},
         "template": {"restartPolicy": "None", "maxGroupRestarts": 1},
     }
