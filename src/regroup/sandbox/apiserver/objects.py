@@ -1,0 +1,225 @@
+"""Rules that hold for objects of every kind: metadata that the server sets, preconditions, when an object is gone. Pure."""
+
+import random
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from regroup.runtime.clock import timestamp
+from regroup.sandbox.apiserver.failures import bad_request, conflict, invalid, stale
+from regroup.sandbox.kinds.definition import KindDefinition
+from regroup.sandbox.schema.errors import FieldError
+
+Obj = dict[str, Any]
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+POD_GRACE = 30
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
+
+
+def new_uid(rng: random.Random) -> str:
+    """A random UUID (version 4) from ``rng``."""
+    digits = f"{rng.getrandbits(128):032x}"
+    variant = "89ab"[rng.getrandbits(2)]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+def generate_name(prefix: str, rng: random.Random) -> str:
+    """``prefix`` and five characters that spell nothing."""
+    return prefix[: 63 - 5] + "".join(rng.choice(_ALPHABET) for _ in range(5))
+
+
+def prepare_create(definition: KindDefinition, obj: Obj, *, namespace: str, now: datetime, rng: random.Random) -> Obj:
+    """A new object with the metadata that the server sets. Raises ``Failure`` for names that do not fit."""
+    meta = dict(obj.get("metadata") or {})
+    resource = definition.resource
+    if meta.get("resourceVersion"):
+        raise bad_request("resourceVersion should not be set on objects to be created")
+    if resource.namespaced:
+        if meta.get("namespace") and meta["namespace"] != namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request "
+                f"({meta['namespace']} != {namespace})"
+            )
+        meta["namespace"] = namespace
+    else:
+        meta.pop("namespace", None)
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = generate_name(meta["generateName"], rng)
+    for name in _SERVER_FIELDS:
+        meta.pop(name, None)
+    meta["uid"] = new_uid(rng)
+    meta["creationTimestamp"] = timestamp(now)
+    meta.pop("resourceVersion", None)
+    meta.pop("managedFields", None)
+    if definition.generation:
+        meta["generation"] = 1
+    result = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
+    result |= {key: value for key, value in obj.items() if key not in result}
+    if definition.status:
+        result.pop("status", None)
+    return result
+
+
+def check_name(definition: KindDefinition, obj: Obj) -> None:
+    """The object has a name that can be a path. Raises ``Failure``."""
+    name = obj["metadata"].get("name", "")
+    if not name:
+        error = FieldError("metadata.name", "Required", detail="name or generateName is required")
+        raise invalid(definition.resource, "", [error])
+    free = definition.resource.group == "rbac.authorization.k8s.io"
+    if free:
+        return
+    if len(name) > 253 or not _SUBDOMAIN.match(name):
+        rule = "must be no more than 253 characters" if len(name) > 253 else _SUBDOMAIN_RULE
+        raise invalid(definition.resource, name, [FieldError("metadata.name", "Invalid", name, rule)])
+
+
+def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresource: str) -> Obj:
+    """The object as it is to be stored: what an update must not touch comes from ``old``. Raises ``Failure`` for stale versions.
+
+    An update of ``status`` takes only the status (and what metadata pods may change there); any other takes all but the status.
+    """
+    meta, before = dict(obj.get("metadata") or {}), old["metadata"]
+    resource, name = definition.resource, before["name"]
+    if meta.get("name") and meta["name"] != name:
+        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
+    version = meta.get("resourceVersion")
+    if version and version != before["resourceVersion"]:
+        raise stale(resource, name)
+    if meta.get("uid") and meta["uid"] != before["uid"]:
+        raise conflict(
+            resource, name, f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {before['uid']}"
+        )
+    for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "namespace", "name"):
+        meta.pop(key, None)
+        if key in before:
+            meta[key] = before[key]
+    meta["resourceVersion"] = before["resourceVersion"]
+    result = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
+    result |= {key: value for key, value in obj.items() if key not in result}
+    if subresource == "status":
+        if definition.custom or resource.plural != "pods":
+            meta = {**before, "managedFields": meta.get("managedFields", before.get("managedFields"))}
+            if meta["managedFields"] is None:
+                del meta["managedFields"]
+        else:
+            meta["ownerReferences"] = before.get("ownerReferences")
+            if meta["ownerReferences"] is None:
+                del meta["ownerReferences"]
+        result = {**old, "metadata": meta}
+        result.pop("status", None)
+        if "status" in obj:
+            result["status"] = obj["status"]
+    elif definition.status:
+        result.pop("status", None)
+        if "status" in old:
+            result["status"] = old["status"]
+    if before.get("deletionTimestamp"):
+        fresh = [entry for entry in meta.get("finalizers") or [] if entry not in (before.get("finalizers") or [])]
+        if fresh:
+            error = FieldError(
+                "metadata.finalizers",
+                "Forbidden",
+                detail="no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{', '.join(_quoted(fresh))}}}",
+            )
+            raise invalid(resource, name, [error])
+    if definition.generation and _spec_of(definition, result) != _spec_of(definition, old):
+        meta["generation"] = before.get("generation", 1) + 1
+    return result
+
+
+def same(new: Obj, old: Obj) -> bool:
+    """Whether an update changes nothing but the times of ``managedFields``: then it must not be stored."""
+    if {**new, "metadata": None} != {**old, "metadata": None}:
+        return False
+    return _without_times(new["metadata"]) == _without_times(old["metadata"])
+
+
+def deleted(obj: Obj, *, now: datetime, grace: int | None, finalizers: list[str]) -> Obj:
+    """``obj`` told to go: its deletion time, grace and finalizers. A shorter grace moves the time forward, a longer one never."""
+    meta = dict(obj["metadata"])
+    seconds = grace or 0
+    known = meta.get("deletionGracePeriodSeconds")
+    if not meta.get("deletionTimestamp"):
+        meta["deletionTimestamp"] = timestamp(now + timedelta(seconds=seconds))
+        meta["deletionGracePeriodSeconds"] = seconds
+        if "generation" in meta:
+            meta["generation"] += 1
+    elif known is not None and seconds < known:
+        start = datetime.fromisoformat(meta["deletionTimestamp"]) - timedelta(seconds=known)
+        meta["deletionTimestamp"] = timestamp(start + timedelta(seconds=seconds))
+        meta["deletionGracePeriodSeconds"] = seconds
+    if finalizers:
+        meta["finalizers"] = finalizers
+    else:
+        meta.pop("finalizers", None)
+    return {**obj, "metadata": meta}
+
+
+def is_gone(obj: Obj) -> bool:
+    """Whether nothing holds a deleting object any more: no finalizer and no grace."""
+    meta = obj["metadata"]
+    return bool(meta.get("deletionTimestamp")) and not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds")
+
+
+def deletion_finalizers(obj: Obj, propagation: str | None) -> list[str]:
+    """The finalizers that an object has while it goes in the way asked for; None keeps what an earlier request chose."""
+    current = list(obj["metadata"].get("finalizers") or [])
+    if propagation is None:
+        return current
+    kept = [entry for entry in current if entry not in {FOREGROUND, ORPHAN}]
+    match propagation:
+        case "Foreground":
+            return [*kept, FOREGROUND]
+        case "Orphan":
+            return [*kept, ORPHAN]
+        case _:
+            return kept
+
+
+def pod_grace(pod: Obj, asked: int | None) -> int:
+    """Seconds that a pod has to end: 0 when it never ran or has ended, else what was asked for or its own (at least 1)."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    own = spec.get("terminationGracePeriodSeconds")
+    seconds = asked if asked is not None else (POD_GRACE if own is None else own)
+    if not spec.get("nodeName") or status.get("phase") in {"Failed", "Succeeded"}:
+        return 0
+    return max(seconds, 0) if asked == 0 else max(seconds, 1)
+
+
+def check_preconditions(definition: KindDefinition, obj: Obj, preconditions: Mapping[str, Any]) -> None:
+    """UID and resourceVersion are what the caller judged. Raises ``Failure`` (409)."""
+    meta, resource = obj["metadata"], definition.resource
+    uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
+    if uid and uid != meta["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta['uid']}"
+        raise conflict(resource, meta["name"], why)
+    if version and version != meta["resourceVersion"]:
+        actual = meta["resourceVersion"]
+        why = f"Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {actual}"
+        raise conflict(resource, meta["name"], why)
+
+
+def _spec_of(definition: KindDefinition, obj: Obj) -> Obj:
+    skipped = {"metadata", "status", "kind", "apiVersion"} if definition.status else {"metadata", "kind", "apiVersion"}
+    return {key: value for key, value in obj.items() if key not in skipped}
+
+
+def _without_times(meta: Obj) -> Obj:
+    fields = [{**entry, "time": None} for entry in meta.get("managedFields") or []]
+    return {**meta, "managedFields": fields, "resourceVersion": None}
+
+
+def _quoted(values: list[str]) -> list[str]:
+    return [f'"{value}"' for value in values]

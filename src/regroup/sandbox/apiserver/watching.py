@@ -1,0 +1,119 @@
+"""Watches: events of one resource as a stream of lines, selected, transformed, with bookmarks."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regroup.sandbox.apiserver.selection import Selection
+from regroup.sandbox.apiserver.storage import Event, EventType, Storage, Stored
+from regroup.wire import codec
+from regroup.wire.resource import Resource
+
+Obj = dict[str, Any]
+
+BOOKMARK_PERIOD = 50.0
+"""Seconds between bookmarks on a watch that asked for them."""
+BACKLOG_LIMIT = 100_000
+"""Events that a slow reader may be behind before its watch is ended."""
+
+Encode = Callable[[Stored], bytes]
+"""The object of an event in the form that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """What one watch asked for. ``initial`` are the events to start with, ``since`` the version after them."""
+
+    resource: Resource
+    selection: Selection
+    encode: Encode
+    bookmark: Callable[[int, bool], bytes]
+    """The line of a bookmark at a version; True marks the end of the initial events."""
+    timeout: float
+    bookmarks: bool
+    initial: Sequence[tuple[EventType, Stored]]
+    initial_end: bool
+    since: int
+
+
+def line(kind: EventType, data: bytes) -> bytes:
+    return b'{"type":"' + kind.encode() + b'","object":' + data + b"}\n"
+
+
+def error_line(status: Obj) -> bytes:
+    return b'{"type":"ERROR","object":' + codec.encode(status) + b"}\n"
+
+
+def select(event: Event, selection: Selection) -> tuple[EventType, Stored] | None:
+    """The event as a selecting watch sees it: an object that leaves the selection is deleted there, one that enters is added."""
+    before = event.previous is not None and selection.matches(event.previous.obj)
+    if event.type == "DELETED":
+        return ("DELETED", event.stored) if before else None
+    after = selection.matches(event.stored.obj)
+    if after:
+        return ("MODIFIED" if before else "ADDED", event.stored)
+    if before and event.previous is not None:
+        # The last state that matched, at the version of the write that took it away.
+        meta = {**event.previous.obj["metadata"], "resourceVersion": str(event.stored.version)}
+        obj = {**event.previous.obj, "metadata": meta}
+        return ("DELETED", Stored(obj, event.stored.version, codec.encode(obj)))
+    return None
+
+
+async def watch(storage: Storage, request: WatchRequest, *, missed: Sequence[Event]) -> AsyncIterator[bytes]:
+    """The lines of a watch: initial events, what was missed since, then what comes, until the time is up.
+
+    The listener must be in place before the caller awaits anything after it read ``missed``: this generator does that at its
+    first step, so it has to be started at once.
+    """
+    backlog: deque[Event] = deque(missed)
+    wake = asyncio.Event()
+
+    def hear(event: Event) -> None:
+        backlog.append(event)
+        wake.set()
+
+    loop = asyncio.get_running_loop()
+    end = loop.time() + request.timeout
+    stop = storage.listen(request.resource, hear)
+    try:
+        yield b""  # started: the listener hears from here on
+        for kind, stored in request.initial:
+            yield line(kind, request.encode(stored))
+        version = request.since
+        if request.initial_end:
+            yield request.bookmark(version, True)
+        next_bookmark = loop.time() + BOOKMARK_PERIOD
+        while True:
+            lines = []
+            while backlog:
+                event = backlog.popleft()
+                version = event.stored.version
+                seen = select(event, request.selection)
+                if seen is not None:
+                    lines.append(line(seen[0], request.encode(seen[1])))
+                if len(lines) >= 100:
+                    break
+            if lines:
+                yield b"".join(lines)
+                continue
+            if len(backlog) > BACKLOG_LIMIT:
+                return
+            now = loop.time()
+            if now >= end:
+                return
+            if request.bookmarks and now >= next_bookmark:
+                # Every event up to the storage's version was looked at, so the watch may resume from there.
+                yield request.bookmark(storage.version, False)
+                next_bookmark = now + BOOKMARK_PERIOD
+                continue
+            wake.clear()
+            try:
+                async with asyncio.timeout(min(end, next_bookmark if request.bookmarks else end) - now):
+                    await wake.wait()
+            except TimeoutError:
+                pass
+    finally:
+        stop()

@@ -1,0 +1,1 @@
+"""Who owns which field: ``metadata.managedFields`` and server-side apply. Pure."""
