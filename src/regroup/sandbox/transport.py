@@ -1,107 +1,94 @@
-"""The in-process transport: the server's function called directly, with the same bytes and time limits as over a socket.
-
-It runs under virtual time, because nothing in it waits for the outside world.
-"""
+"""The in-process way to the API server: the semantics of HTTP without a socket, so that a cluster runs under virtual time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
 
+from regroup.sandbox.apifaults import Disconnected
+from regroup.sandbox.apiserver.reading import ServerStream
 from regroup.wire.errors import ConnectionFailed
 from regroup.wire.transport import Request, Response, Stream
 
-
-class Answered(Protocol):
-    """An answer that comes in pieces, as the server gives it."""
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    def chunks(self) -> AsyncIterator[bytes]: ...
-
-
-Handle = Callable[[Request], Awaitable[Any]]
-
-
-@dataclass(slots=True)
-class _Stream:
-    status: int
-    headers: Mapping[str, str]
-    source: AsyncIterator[bytes]
-    read_timeout: float
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        while True:
-            try:
-                async with asyncio.timeout(self.read_timeout):
-                    piece = await anext(self.source)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                raise ConnectionFailed(f"nothing came for {self.read_timeout:g} s", maybe_done=True) from None
-            if piece:
-                yield piece
-
-    async def read(self) -> bytes:
-        return b"".join([piece async for piece in self.chunks()])
+Handle = Callable[[Request], Awaitable[Response | ServerStream]]
 
 
 class InProcessTransport:
-    """A ``Transport`` over a server's ``handle``."""
+    """A ``Transport`` that calls the server's handler. Bytes go in and come out, as over a socket."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._closed = False
 
     async def request(self, request: Request, *, timeout: float) -> Response:
-        """Send and get the whole answer. Raises ``ConnectionFailed``."""
-        self._check()
-        # A turn of the loop lies between asking and answering, as it does with a socket.
-        await asyncio.sleep(0)
+        answer = await self._ask(request, timeout)
+        if isinstance(answer, Response):
+            return answer
+        stream = _InProcessStream(answer, read_timeout=timeout)
         try:
             async with asyncio.timeout(timeout):
-                answer = await self._handle(request)
-                if isinstance(answer, Response):
-                    return answer
-                stream = cast("Answered", answer)
-                body = b"".join([piece async for piece in stream.chunks()])
-                return Response(stream.status, stream.headers, body)
+                return Response(answer.status, answer.headers, await stream.read())
         except TimeoutError:
-            raise ConnectionFailed(f"no answer within {timeout:g} s", maybe_done=True) from None
+            raise ConnectionFailed(f"the answer was not complete within {timeout:g} s", maybe_done=True) from None
+        finally:
+            await answer.close()
 
     @asynccontextmanager
     async def stream(self, request: Request, *, connect_timeout: float, read_timeout: float) -> AsyncIterator[Stream]:
-        """Open a stream. Raises ``ConnectionFailed``."""
-        self._check()
-        await asyncio.sleep(0)
-        try:
-            async with asyncio.timeout(connect_timeout):
-                answer = await self._handle(request)
-        except TimeoutError:
-            raise ConnectionFailed(f"no answer within {connect_timeout:g} s", maybe_done=True) from None
+        answer = await self._ask(request, connect_timeout)
         if isinstance(answer, Response):
-            yield _Stream(answer.status, answer.headers, _once(answer.body), read_timeout)
-            return
-        source = cast("Answered", answer).chunks()
+            answer = ServerStream(answer.status, answer.headers, _once(answer.body))
         try:
-            yield _Stream(answer.status, answer.headers, source, read_timeout)
+            yield _InProcessStream(answer, read_timeout=read_timeout)
         finally:
-            close = getattr(source, "aclose", None)
-            if close is not None:
-                await close()
+            await answer.close()
 
     async def close(self) -> None:
         self._closed = True
 
-    def _check(self) -> None:
+    async def _ask(self, request: Request, timeout: float) -> Response | ServerStream:
         if self._closed:
-            raise ConnectionFailed("the client is closed")
+            raise ConnectionFailed("the transport is closed")
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.sleep(0)  # other tasks get their turn, as while bytes travel
+                return await self._handle(request)
+        except TimeoutError:
+            raise ConnectionFailed(f"no answer within {timeout:g} s", maybe_done=True) from None
+        except Disconnected as error:
+            raise ConnectionFailed(str(error), maybe_done=error.maybe_done) from None
 
 
-async def _once(data: bytes) -> AsyncIterator[bytes]:
-    yield data
+class _InProcessStream:
+    """The body of an answer, with a limit for silence."""
+
+    def __init__(self, answer: ServerStream, *, read_timeout: float) -> None:
+        self._answer = answer
+        self._read_timeout = read_timeout
+
+    @property
+    def status(self) -> int:
+        return self._answer.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._answer.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                async with asyncio.timeout(self._read_timeout):
+                    chunk = await anext(self._answer.body)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise ConnectionFailed(f"nothing came for {self._read_timeout:g} s", maybe_done=True) from None
+            except Disconnected as error:
+                raise ConnectionFailed(str(error), maybe_done=error.maybe_done) from None
+            yield chunk
+
+    async def read(self) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks()])
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body

@@ -1,0 +1,111 @@
+"""Finds or builds the binaries of a real control plane.
+
+In this order: a user's own (``REGROUP_ASSETS``, ``KUBEBUILDER_ASSETS``), the cache, a build from the Go module beside this file.
+The cache is outside of the checkout and keyed by the sources, so every clone shares it.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+VERSION = "1.36.3"
+SOURCES = Path(__file__).parent
+BUILD_LIMIT = 45 * 60
+"""Seconds; a first build takes about five minutes on two cores."""
+
+
+class PlaneUnavailable(Exception):
+    """There is no real control plane to be had here; the message says why in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """How to start each part: the command's first words. ``ours`` is True for the binary that we built."""
+
+    commands: dict[str, tuple[str, ...]]
+    ours: bool
+
+
+def find(*, build: bool = True) -> Binaries:
+    """The binaries to use. Raises ``PlaneUnavailable``."""
+    for variable in ("REGROUP_ASSETS", "KUBEBUILDER_ASSETS"):
+        if folder := os.environ.get(variable):
+            return _assets(Path(folder), variable)
+    binary = cache_folder() / f"realplane-{_key()}"
+    if not binary.exists():
+        if not build:
+            raise PlaneUnavailable("the real control plane is not built yet: make test-real builds it")
+        _build(binary)
+    return Binaries({part: (str(binary), part) for part in PARTS}, ours=True)
+
+
+def cache_folder() -> Path:
+    """Where builds are kept: ``$XDG_CACHE_HOME/regroup``."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "regroup"
+
+
+def _assets(folder: Path, variable: str) -> Binaries:
+    missing = [part for part in PARTS if not os.access(folder / part, os.X_OK)]
+    needed = [part for part in missing if part in {"etcd", "kube-apiserver"}]
+    if needed:
+        raise PlaneUnavailable(f"{variable}={folder} has no {' and no '.join(needed)}")
+    if missing:
+        raise PlaneUnavailable(
+            f"{variable}={folder} has no {' and no '.join(missing)}: the suites need controllers and a scheduler as well"
+        )
+    return Binaries({part: (str(folder / part),) for part in PARTS}, ours=False)
+
+
+def _key() -> str:
+    digest = hashlib.sha256(VERSION.encode())
+    for path in sorted([*SOURCES.glob("*.go"), SOURCES / "go.mod", SOURCES / "go.sum"]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _build(binary: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        raise PlaneUnavailable("no real control plane here: neither Go to build it nor REGROUP_ASSETS with its binaries")
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with (binary.parent / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs at once: the second waits and finds the binary
+        if binary.exists():
+            return
+        print(
+            f"building the real control plane (Kubernetes {VERSION}) into {binary}; about five minutes, once",
+            file=sys.stderr,
+            flush=True,
+        )
+        major, minor, _ = VERSION.split(".")
+        stamp = "k8s.io/component-base/version"
+        flags = f"-s -w -X {stamp}.gitVersion=v{VERSION} -X {stamp}.gitMajor={major} -X {stamp}.gitMinor={minor}"
+        with tempfile.TemporaryDirectory(dir=binary.parent) as folder:
+            fresh = Path(folder) / "realplane"
+            result = subprocess.run(
+                [go, "build", "-trimpath", "-mod=readonly", "-ldflags", flags, "-o", str(fresh), "."],
+                cwd=SOURCES,
+                env={**os.environ, "CGO_ENABLED": "0"},
+                capture_output=True,
+                text=True,
+                timeout=BUILD_LIMIT,
+                check=False,
+            )
+            if result.returncode != 0:
+                raise PlaneUnavailable(f"the real control plane does not build: {result.stderr.strip()[-600:]}")
+            fresh.rename(binary)
+
+
+if __name__ == "__main__":
+    try:
+        print(find().commands["kube-apiserver"][0])
+    except PlaneUnavailable as error:
+        sys.exit(f"error: {error}")
