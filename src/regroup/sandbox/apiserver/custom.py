@@ -1,6 +1,7 @@
 """Custom resources: definitions become served kinds, at once, and take their objects with them when they go."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ from regroup.runtime.clock import Clock, timestamp
 from regroup.sandbox.apiserver.registry import Registry, Served
 from regroup.sandbox.apiserver.storage import Storage, Stored
 from regroup.sandbox.apiserver.writing import Written
-from regroup.sandbox.kinds.custom import definition_of
+from regroup.sandbox.schema.custom import definitions
 from regroup.wire.resource import Resource
 
 Obj = dict[str, Any]
@@ -146,34 +147,24 @@ def status_of(crd: Obj, *, taken_by: str, now: str) -> Obj:
         text = "True" if holds else "False"
         known = old.get(kind)
         moved = known["lastTransitionTime"] if known and known["status"] == text else now
-        conditions.append(
-            {"type": kind, "status": text, "lastTransitionTime": moved, "reason": reason, "message": message}
-        )
+        conditions.append({"type": kind, "status": text, "lastTransitionTime": moved, "reason": reason, "message": message})
     names = complete_names(spec["names"]) if accepted else before.get("acceptedNames") or {"plural": "", "kind": ""}
     return {**before, "conditions": conditions, "acceptedNames": names, "storedVersions": versions}
 
 
 def kinds_of(crd: Obj) -> Iterator[Served]:
     """The served kinds of a definition, one a version; objects are stored in the form of the storage version."""
-    spec = crd["spec"]
-    names = complete_names(spec["names"])
+    spec = {**crd["spec"], "names": complete_names(crd["spec"]["names"])}
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
-    namespaced = spec.get("scope") == "Namespaced"
-    stored_as = Resource(spec["group"], storage, names["plural"], names["kind"], namespaced)
-    for version in spec["versions"]:
-        if not version.get("served"):
+    for definition in definitions({**crd, "spec": spec}):
+        resource = definition.resource
+        if resource.version == storage:
+            yield Served(definition, resource)
             continue
-        resource = Resource(spec["group"], version["name"], names["plural"], names["kind"], namespaced)
-        definition = definition_of(resource, names=names, version=version, preserve=bool(spec.get("preserveUnknownFields")))
-        if version["name"] == storage:
-            yield Served(definition, stored_as)
-        else:
-            yield Served(
-                definition,
-                stored_as,
-                to_stored=partial(_as, stored_as.api_version),
-                from_stored=partial(_as, resource.api_version),
-            )
+        stored_as = replace(resource, version=storage)
+        yield Served(
+            definition, stored_as, to_stored=partial(_as, stored_as.api_version), from_stored=partial(_as, resource.api_version)
+        )
 
 
 def _as(api_version: str, obj: Obj) -> Obj:

@@ -36,6 +36,12 @@ class ServerStream:
     def chunks(self) -> AsyncIterator[bytes]:
         return self.body
 
+    async def close(self) -> None:
+        """End the answer early; what it listens to is given back."""
+        end = getattr(self.body, "aclose", None)
+        if end is not None:
+            await end()
+
 
 @dataclass(slots=True)
 class Reader:

@@ -95,7 +95,10 @@ def evict(writer: Writer, context: WriteContext, stored: Stored, body: Obj, stor
             allowed = (budget.obj.get("status") or {}).get("disruptionsAllowed", 0)
             if allowed <= 0:
                 name = budget.obj["metadata"]["name"]
-                cause = {"reason": "DisruptionBudget", "message": f"The disruption budget {name} does not allow evicting pods currently"}
+                cause = {
+                    "reason": "DisruptionBudget",
+                    "message": f"The disruption budget {name} does not allow evicting pods currently",
+                }
                 raise failures.Failure(
                     429,
                     "TooManyRequests",
@@ -117,12 +120,18 @@ def read_log(stored: Stored, query: Mapping[str, str], logs: Logs | None) -> Res
     container = query.get("container", "")
     if not container:
         if len(containers) != 1:
-            raise failures.bad_request(f"a container name must be specified for pod {name}, choose one of: [{' '.join(containers)}]")
+            raise failures.bad_request(
+                f"a container name must be specified for pod {name}, choose one of: [{' '.join(containers)}]"
+            )
         container = containers[0]
     if container not in everything:
         raise failures.bad_request(f"container {container} is not valid for pod {name}")
     previous = query.get("previous") == "true"
-    lines = logs.read(pod["metadata"]["uid"], container, previous=previous, timestamps=query.get("timestamps") == "true") if logs else None
+    lines = (
+        logs.read(pod["metadata"]["uid"], container, previous=previous, timestamps=query.get("timestamps") == "true")
+        if logs
+        else None
+    )
     if lines is None:
         if previous:
             raise failures.bad_request(f'previous terminated container "{container}" in pod "{name}" not found')
@@ -152,7 +161,9 @@ def _count_disruption(storage: Storage, budget: Stored, pod_name: str, pod: Obj)
     status["disruptionsAllowed"] = status.get("disruptionsAllowed", 0) - 1
     status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod_name: pod["metadata"]["creationTimestamp"]}
     meta = budget.obj["metadata"]
-    storage.put(POD_DISRUPTION_BUDGETS, (meta["namespace"], meta["name"]), {**budget.obj, "metadata": dict(meta), "status": status})
+    storage.put(
+        POD_DISRUPTION_BUDGETS, (meta["namespace"], meta["name"]), {**budget.obj, "metadata": dict(meta), "status": status}
+    )
 
 
 def _scale(served: Served, obj: Obj) -> Obj:
@@ -176,7 +187,9 @@ def _scale(served: Served, obj: Obj) -> Obj:
 
 def _selector_text(obj: Obj) -> str:
     selector = from_object((obj.get("spec") or {}).get("selector"))
-    return ",".join(f"{requirement.key}={requirement.values[0]}" for requirement in selector.requirements if requirement.operator == "In")
+    return ",".join(
+        f"{requirement.key}={requirement.values[0]}" for requirement in selector.requirements if requirement.operator == "In"
+    )
 
 
 def _at(obj: Obj, path: str) -> Any:

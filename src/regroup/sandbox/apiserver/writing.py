@@ -72,6 +72,8 @@ class Writer:
         self._clock, self._rng = clock, rng
         self._admission = admission
         self._namespace_state = namespace_state
+        self.after_write: Callable[[Served, Written], None] = _nobody
+        """Called after each write that was stored."""
 
     async def create(self, context: WriteContext, body: Obj) -> Written:
         """POST of a new object. Raises ``Failure``."""
@@ -148,6 +150,15 @@ class Writer:
             raise failures.not_found(served.resource, target.name)
         objects.check_preconditions(served.definition, stored.obj, options.get("preconditions") or {})
         return self._delete(context, key, stored, options)
+
+    def delete_stored(self, served: Served, stored: Stored) -> None:
+        """Delete an object on the server's own account, in the background."""
+        meta = stored.obj["metadata"]
+        target = Target(
+            served.resource.group, served.resource.version, served.resource.plural, meta.get("namespace", ""), meta["name"], ""
+        )
+        context = WriteContext(served=served, target=target, query={}, manager="kube-apiserver", user_agent="", warnings=[])
+        self._delete(context, (meta.get("namespace", ""), meta["name"]), stored, {})
 
     async def admit_delete(self, context: WriteContext) -> None:
         """Ask the webhooks that want to know of deletions. Raises ``Failure``."""
@@ -294,10 +305,14 @@ class Writer:
         return Written(self._put(served, key, gone))
 
     def _put(self, served: Served, key: Key, obj: Obj) -> Stored:
-        return self._storage.put(served.stored_as, key, {**obj, "metadata": dict(obj["metadata"])})
+        stored = self._storage.put(served.stored_as, key, {**obj, "metadata": dict(obj["metadata"])})
+        self.after_write(served, Written(stored))
+        return stored
 
     def _remove(self, served: Served, key: Key, obj: Obj) -> Stored:
-        return self._storage.remove(served.stored_as, key)
+        stored = self._storage.remove(served.stored_as, key)
+        self.after_write(served, Written(stored, gone=True))
+        return stored
 
     def _unstored(self, served: Served, obj: Obj) -> Stored:
         return Stored(obj, self._storage.version, codec.encode(obj))
@@ -350,6 +365,10 @@ class Writer:
             dry_run=context.dry_run,
             warnings=context.warnings,
         )
+
+
+def _nobody(_: Served, __: Written) -> None:
+    return
 
 
 class _Moved(Exception):
