@@ -12,28 +12,33 @@ from typing import Any
 
 import structlog
 
-from regroup.kube.resources import NAMESPACES
+from regroup.kube.resources import NAMESPACES, PODS
 from regroup.runtime.clock import Clock
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
 from regroup.sandbox.apiserver.server import ApiServer, WebhookCaller
 from regroup.sandbox.controllers.assembly import setup_built_in
 from regroup.sandbox.faults import Faults
+from regroup.sandbox.journal import open_storage
 from regroup.sandbox.kubelet.kubelets import Kubelets
 from regroup.sandbox.kubelet.node import SimulatedNode, default_nodes
 from regroup.sandbox.kubelet.options import KubeletOptions
 from regroup.sandbox.nodelifecycle.controller import setup as setup_nodelifecycle
-from regroup.sandbox.nodelifecycle.rules import LifecycleOptions
+from regroup.sandbox.nodelifecycle.rules import LifecycleOptions, default_toleration_seconds
 from regroup.sandbox.scheduler.scheduler import Scheduler
 from regroup.wire.client import Client
 from regroup.wire.errors import AlreadyExists
+from regroup.wire.resource import Resource
 from regroup.wire.transport import Transport
 
 BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-node-lease", "kube-public")
 
 
 class Cluster:
-    """One cluster. ``run()`` until cancelled; ``ready`` is set when its nodes are registered and its controllers work."""
+    """One cluster. ``run()`` until cancelled; ``ready`` is set when its nodes are registered and its controllers work.
+
+    With a ``data_dir`` it goes on with the objects that an earlier one left there. Raises ``DataDirError``.
+    """
 
     def __init__(
         self,
@@ -52,7 +57,9 @@ class Cluster:
         self._clock = clock
         self._rng = rng
         self._log = log or structlog.get_logger("sandbox")
-        self.server = ApiServer(clock=clock, rng=rng, webhook_caller=webhook_caller)
+        storage, self._journal = open_storage(data_dir) if data_dir is not None else (None, None)
+        self.server = ApiServer(clock=clock, rng=rng, storage=storage, webhook_caller=webhook_caller)
+        self.server.admission.mutations.append(_admit_pod)
         options = kubelet or KubeletOptions()
         self._recorders: list[EventRecorder] = []
         self.kubelets = Kubelets(
@@ -64,6 +71,7 @@ class Cluster:
             recorder=self._recorder("kubelet") if options.events else None,
             log=self._log,
         )
+        self.server.logs = self.kubelets.logs
         scheduler_events = self._recorder("default-scheduler") if options.events else None
         self._scheduler = Scheduler(self.client("kube-scheduler"), clock=clock, rng=rng, recorder=scheduler_events, log=self._log)
         self._manager = Manager(self.client("kube-controller-manager"), clock=clock, rng=rng, log=self._log)
@@ -85,8 +93,8 @@ class Cluster:
 
     async def run(self) -> None:
         """All parts, until cancelled. The death of any part ends this with its error."""
-        await self._create_namespaces()
         try:
+            await self._create_namespaces()
             async with asyncio.TaskGroup() as parts:
                 for recorder in self._recorders:
                     parts.create_task(recorder.run(), name="events")
@@ -98,6 +106,8 @@ class Cluster:
                 self.ready.set()
         finally:
             self.ready.clear()
+            if self._journal is not None:
+                self._journal.close()
 
     async def _create_namespaces(self) -> None:
         client = self.client("kube-apiserver")
@@ -113,3 +123,9 @@ class Cluster:
         recorder = EventRecorder(client, component=component, instance="sandbox", clock=self._clock, log=self._log)
         self._recorders.append(recorder)
         return recorder
+
+
+def _admit_pod(resource: Resource, operation: str, obj: dict[str, Any]) -> None:
+    """What built-in admission plugins do to a new pod."""
+    if resource == PODS and operation == "CREATE":
+        default_toleration_seconds(obj)
