@@ -1,0 +1,143 @@
+"""Where a story plays: one namespace of a cluster, what is in it now, and what has been checked. Speaks only to the API."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+from regroup.cli.demo.screen import Screen
+from regroup.kube.meta import ObjectView
+from regroup.kube.pod import Pod
+from regroup.kube.resources import EVENTS, NAMESPACES, PODS
+from regroup.leaderworkerset.keys import GROUP_INDEX, LEADERWORKERSETS, NAME, WORKER_INDEX
+from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.runtime.clock import Clock
+from regroup.sandbox.faults import Faults
+from regroup.wire import yamlish
+from regroup.wire.client import Client
+
+LOOK_PERIOD = 0.5
+"""Seconds of cluster time between two looks while waiting."""
+
+
+class CheckFailed(Exception):
+    """What must hold did not; the story cannot go on."""
+
+
+class StoryEvent(ObjectView, frozen=True, gc=False, kw_only=True):
+    """An event as a story reads it."""
+
+    reason: str = ""
+    type: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One pod of a group at one moment."""
+
+    pod: Pod
+
+    @property
+    def name(self) -> str:
+        return self.pod.metadata.name
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+    @property
+    def node(self) -> str:
+        return self.pod.spec.node_name
+
+
+@dataclass(slots=True)
+class Stage:
+    """One story's namespace."""
+
+    client: Client
+    faults: Faults
+    clock: Clock
+    screen: Screen
+    namespace: str
+    lws: str = ""
+    checks: list[tuple[str, bool]] = field(default_factory=list)
+
+    async def open(self) -> None:
+        """Make the namespace."""
+        await self.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+
+    async def apply_example(self, file: str) -> None:
+        """Apply one of the seed's manifests, as it stands there."""
+        text = resources.files("regroup.leaderworkerset").joinpath("examples", file).read_text()
+        for document in yamlish.load_documents(text):
+            self.lws = document["metadata"]["name"]
+            self.screen.command(f"kubectl apply -n {self.namespace} -f {file}")
+            await self.client.apply(LEADERWORKERSETS, self.lws, document, namespace=self.namespace, field_manager="kubectl")
+
+    async def members(self) -> list[Member]:
+        """The pods of the LeaderWorkerSet, by group and index."""
+        page = await self.client.list_all(PODS, namespace=self.namespace, type=Pod, label_selector=f"{NAME}={self.lws}")
+        return [Member(pod) for pod in sorted(page.items, key=_place)]
+
+    async def group(self, index: str) -> list[Member]:
+        return [member for member in await self.members() if member.pod.metadata.labels.get(GROUP_INDEX) == index]
+
+    async def workload(self) -> LeaderWorkerSet:
+        return await self.client.get(LEADERWORKERSETS, self.lws, namespace=self.namespace, type=LeaderWorkerSet)
+
+    async def events(self, reason: str) -> list[StoryEvent]:
+        page = await self.client.list_all(EVENTS, namespace=self.namespace, type=StoryEvent)
+        return [event for event in page.items if event.reason == reason]
+
+    async def until(self, what: str, holds: Callable[[Sequence[Member]], bool], *, limit: float) -> list[Member]:
+        """Wait until the pods are as ``holds`` wants them. Raises ``CheckFailed`` after ``limit`` seconds of cluster time."""
+        return await self._until(what, holds, limit=limit)
+
+    async def until_true(self, what: str, holds: Callable[[], Awaitable[bool]], *, limit: float) -> None:
+        """Wait until ``holds`` answers yes. Raises ``CheckFailed`` after ``limit`` seconds of cluster time."""
+        end = self.clock.monotonic() + limit
+        while not await holds():
+            self._not_later_than(end, what, limit)
+            await asyncio.sleep(LOOK_PERIOD)
+        self.screen.show(await self.members(), now=self.clock.now())
+
+    def check(self, text: str, held: bool) -> None:
+        """Note and tell one thing that must hold; the story goes on either way."""
+        self.checks.append((text, held))
+        self.screen.check(text, held=held)
+
+    async def _until(self, what: str, holds: Callable[[Sequence[Member]], bool], *, limit: float) -> list[Member]:
+        end = self.clock.monotonic() + limit
+        with self.screen.live(what) as update:
+            while True:
+                members = await self.members()
+                update(members, self.clock.now())
+                if holds(members):
+                    return members
+                self._not_later_than(end, what, limit)
+                await asyncio.sleep(LOOK_PERIOD)
+
+    def _not_later_than(self, end: float, what: str, limit: float) -> None:
+        if self.clock.monotonic() > end:
+            self.check(f"{what} (not within {limit:g} s)", held=False)
+            raise CheckFailed(what)
+
+
+def uids(members: Sequence[Member]) -> dict[str, str]:
+    """Name to UID."""
+    return {member.name: member.uid for member in members}
+
+
+def all_ready(count: int) -> Callable[[Sequence[Member]], bool]:
+    """Exactly ``count`` pods, all Ready and none going."""
+    return lambda members: (
+        len(members) == count and all(member.pod.running_and_ready and not member.pod.deleting for member in members)
+    )
+
+
+def _place(pod: Pod) -> tuple[Any, ...]:
+    labels = pod.metadata.labels
+    group, index = labels.get(GROUP_INDEX, ""), labels.get(WORKER_INDEX, "")
+    return (int(group) if group.isdecimal() else -1, group, int(index) if index.isdecimal() else -1, pod.metadata.name)
