@@ -14,6 +14,7 @@ from regroup.sandbox.cluster import Cluster
 from regroup.sandbox.kubelet.options import KubeletOptions
 from regroup.wire.client import Client
 from regroup.wire.errors import NotFound
+from regroup.wire.resource import Resource
 
 T = TypeVar("T")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -90,6 +91,11 @@ class Pods:
             return False
 
         await eventually(look, within=within)
+
+
+async def items(client: Client, resource: Resource, *, namespace: str | None = None) -> list[dict[str, Any]]:
+    """All objects of a kind as dicts."""
+    return (await client.list_all(resource, namespace=namespace, type=dict[str, Any])).items
 
 
 def condition(obj: dict[str, Any], kind: str) -> tuple[str, str]:

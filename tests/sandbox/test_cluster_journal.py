@@ -6,15 +6,16 @@ import pytest
 
 from regroup.kube.resources import CONFIGMAPS, NODES
 from regroup.sandbox import journal as journal_module
+from regroup.sandbox.apiserver.storage import Storage
 from regroup.sandbox.journal import FILE, DataDirError, open_storage
 from regroup.wire.resource import Resource
 
 
-def put(storage: journal_module.Storage, name: str, value: str, *, resource: Resource = CONFIGMAPS) -> None:
+def put(storage: Storage, name: str, value: str, *, resource: Resource = CONFIGMAPS) -> None:
     storage.put(resource, ("d", name), {"metadata": {"name": name, "namespace": "d"}, "data": {"v": value}})
 
 
-def contents(storage: journal_module.Storage) -> dict[str, str]:
+def contents(storage: Storage) -> dict[str, str]:
     return {stored.obj["metadata"]["name"]: stored.obj["data"]["v"] for stored in storage.items(CONFIGMAPS)}
 
 

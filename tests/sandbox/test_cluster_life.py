@@ -3,9 +3,10 @@
 import asyncio
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.sandbox.cluster_fixtures import START, Pods, container, eventually, running
+from tests.sandbox.cluster_fixtures import START, Pods, condition, container, eventually, items, running
 
 from regroup.kube.resources import EVENTS, NAMESPACES, PODS, STATEFULSETS
 from regroup.sandbox.kubelet.options import KubeletOptions
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.looptime
 async def test_the_built_in_namespaces_are_there() -> None:
     """default, kube-system, kube-node-lease and kube-public."""
     async with running() as cluster:
-        found = [entry["metadata"]["name"] for entry in (await cluster.client("test").list_all(NAMESPACES)).items]
+        found = [entry["metadata"]["name"] for entry in await items(cluster.client("test"), NAMESPACES)]
         assert found == ["default", "kube-node-lease", "kube-public", "kube-system"]
 
 
@@ -31,9 +32,9 @@ async def test_a_settled_cluster_writes_nothing_but_heartbeats() -> None:
             await pods.until_ready(name)
         await pods.create("never", containers=[{"name": "m", "image": "i", "resources": {"requests": {"cpu": "1k"}}}])
         await asyncio.sleep(20)
-        before = [entry["metadata"]["resourceVersion"] for entry in (await client.list_all(PODS)).items]
+        before = [entry["metadata"]["resourceVersion"] for entry in await items(client, PODS)]
         await asyncio.sleep(600)
-        after = [entry["metadata"]["resourceVersion"] for entry in (await client.list_all(PODS)).items]
+        after = [entry["metadata"]["resourceVersion"] for entry in await items(client, PODS)]
         assert after == before
 
 
@@ -41,16 +42,13 @@ async def test_few_writes_make_a_pod_ready() -> None:
     """From the binding to Ready a kubelet writes a status at most three times: creating, running, ready."""
     async with running() as cluster:
         client = cluster.client("test")
-        async with client.watch(PODS, type=dict, timeout_seconds=30) as events:
+        async with client.watch(PODS, type=dict[str, Any], timeout_seconds=30) as events:
             await Pods(client).create("a")
             versions = []
             async for event in events:
-                if event.type in {"ADDED", "MODIFIED"}:
+                if event.object is not None and event.type in {"ADDED", "MODIFIED"}:
                     versions.append(event.object)
-                    if any(
-                        entry["type"] == "Ready" and entry["status"] == "True"
-                        for entry in event.object.get("status", {}).get("conditions", [])
-                    ):
+                    if condition(event.object, "Ready")[0] == "True":
                         break
         assert len(versions) <= 5  # Created, bound, and the three.
 
@@ -81,7 +79,7 @@ async def test_events_tell_what_happened() -> None:
         await pods.until_ready("a")
 
         async def told() -> dict[str, str] | None:
-            events = (await client.list_all(EVENTS, namespace="default")).items
+            events = await items(client, EVENTS, namespace="default")
             found = {entry["reason"]: entry["reportingController"] for entry in events if entry["regarding"]["name"] == "a"}
             return found if len(found) == 4 else None
 
@@ -121,9 +119,9 @@ async def test_a_statefulset_comes_up_and_heals() -> None:
         await pods.delete("x-1")
 
         async def replaced() -> bool:
-            found = (await client.list_all(PODS, namespace="default")).items
+            found = await items(client, PODS, namespace="default")
             uids = {entry["metadata"]["name"]: entry["metadata"]["uid"] for entry in found}
-            return uids.get("x-1", old["metadata"]["uid"]) != old["metadata"]["uid"]
+            return bool(uids.get("x-1", old["metadata"]["uid"]) != old["metadata"]["uid"])
 
         await eventually(replaced, within=60)
         await eventually(ready)

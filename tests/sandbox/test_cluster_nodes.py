@@ -1,9 +1,10 @@
 """Nodes that fall silent in the whole cluster, under virtual time."""
 
 import asyncio
+from typing import Any
 
 import pytest
-from tests.sandbox.cluster_fixtures import Pods, condition, container, eventually, node, running, taints
+from tests.sandbox.cluster_fixtures import Pods, condition, container, eventually, items, node, running, taints
 
 from regroup.kube.resources import LEASES, NODES
 
@@ -17,14 +18,14 @@ async def test_nodes_are_registered_and_heard_of() -> None:
     """Ready nodes with capacity and labels, and a Lease that is renewed."""
     async with running(nodes=3) as cluster:
         client = cluster.client("test")
-        nodes = (await client.list_all(NODES)).items
+        nodes = await items(client, NODES)
         assert [entry["metadata"]["name"] for entry in nodes] == ["node-0", "node-1", "node-2"]
         assert all(condition(entry, "Ready") == ("True", "KubeletReady") for entry in nodes)
         assert nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] == "8"
         assert nodes[0]["metadata"]["labels"]["kubernetes.io/hostname"] == "node-0"
-        before = await client.get(LEASES, "node-0", namespace="kube-node-lease")
+        before = await client.get(LEASES, "node-0", namespace="kube-node-lease", type=dict[str, Any])
         await asyncio.sleep(25)
-        after = await client.get(LEASES, "node-0", namespace="kube-node-lease")
+        after = await client.get(LEASES, "node-0", namespace="kube-node-lease", type=dict[str, Any])
         assert after["spec"]["renewTime"] > before["spec"]["renewTime"]
 
 

@@ -17,9 +17,10 @@ from regroup.runtime.clock import Clock
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
 from regroup.sandbox.apiserver.server import ApiServer, WebhookCaller
+from regroup.sandbox.apiserver.storage import Storage
 from regroup.sandbox.controllers.assembly import setup_built_in
 from regroup.sandbox.faults import Faults
-from regroup.sandbox.journal import open_storage
+from regroup.sandbox.journal import FileJournal, open_storage
 from regroup.sandbox.kubelet.kubelets import Kubelets
 from regroup.sandbox.kubelet.node import SimulatedNode, default_nodes
 from regroup.sandbox.kubelet.options import KubeletOptions
@@ -57,7 +58,10 @@ class Cluster:
         self._clock = clock
         self._rng = rng
         self._log = log or structlog.get_logger("sandbox")
-        storage, self._journal = open_storage(data_dir) if data_dir is not None else (None, None)
+        storage: Storage | None = None
+        self._journal: FileJournal | None = None
+        if data_dir is not None:
+            storage, self._journal = open_storage(data_dir)
         self.server = ApiServer(clock=clock, rng=rng, storage=storage, webhook_caller=webhook_caller)
         self.server.admission.mutations.append(_admit_pod)
         options = kubelet or KubeletOptions()

@@ -4,11 +4,13 @@ service are the pod collector's business.
 A Lease renewal only moves a time in memory: a node is looked at again when its grace period would be over, not at every renewal.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from msgspec import structs
+
 from regroup.kube.meta import ObjectRef, ObjectView, View
-from regroup.kube.node import Node
+from regroup.kube.node import Node, Taint
 from regroup.kube.resources import LEASES, NODES, PODS
 from regroup.runtime.clock import timestamp
 from regroup.runtime.controller import Controller, Result
@@ -56,6 +58,8 @@ class NodeLifecycle:
         self._options = options
         self._heard: dict[str, float] = {}
         """When each node was last heard of, on our own monotonic clock: clocks of nodes are not trusted."""
+        self._seen: dict[str, dict[str, datetime]] = {}
+        """By node and key: when a taint that does not say when it was added (``kubectl taint``) was seen first."""
         self._writes = OwnWrites()
         self._evicted: set[str] = set()
         """Pods deleted by us that are still there."""
@@ -77,6 +81,7 @@ class NodeLifecycle:
         name = node.metadata.name
         if change.new is None:
             self._heard.pop(name, None)
+            self._seen.pop(name, None)
             self._writes.forget(node.metadata.uid)
             return (name,)
         if change.old is not None and change.old.ready == change.new.ready and change.old.spec == change.new.spec:
@@ -128,8 +133,9 @@ class NodeLifecycle:
             node = await self._client.merge_patch(NODES, name, {"metadata": guard, "spec": {"taints": taints}}, type=Node)
             self._writes.wrote(node)
         pods = [pod for pod in self._pods.store.index("node", name) if not self._writes.stale(pod)]
+        taints_now = self._with_times(node, now=now)
         for pod in pods:
-            wait = await self._judge(pod, node, now=now)
+            wait = await self._judge(pod, node, taints_now, now=now)
             if wait is not None:
                 waits.append(wait)
         return Result(requeue_after=max(0.001, min(waits))) if waits else Result()
@@ -149,15 +155,23 @@ class NodeLifecycle:
             self._recorder.event(regarding, type="Normal", reason="NodeNotReady", message=text, action="NodeLifecycle")
         return node
 
-    async def _judge(self, pod: BoundPod, node: Node, *, now: datetime) -> float | None:
+    def _with_times(self, node: Node, *, now: datetime) -> list[Taint]:
+        """The node's taints, each with the time from which tolerations count."""
+        known = self._seen.get(node.metadata.name, {})
+        seen = {taint.key: known.get(taint.key, now) for taint in node.spec.taints if taint.time_added is None}
+        self._seen[node.metadata.name] = seen
+        return [
+            taint if taint.time_added is not None else structs.replace(taint, time_added=seen[taint.key])
+            for taint in node.spec.taints
+        ]
+
+    async def _judge(self, pod: BoundPod, node: Node, taints: Sequence[Taint], *, now: datetime) -> float | None:
         """Take the pod away if its time has come; else the seconds until then. A pod whose node is silent serves nobody: its
         ``Ready`` becomes False until its kubelet says otherwise."""
         conditions = []
         if ready_status(node) != "True" and pod.ready_since_before(node):
             conditions.append({"type": "Ready", "status": "False", "lastTransitionTime": timestamp(now)})
-        moment = (
-            None if pod.metadata.deleting or pod.metadata.uid in self._evicted else evicted_at(pod, node.spec.taints, now=now)
-        )
+        moment = None if pod.metadata.deleting or pod.metadata.uid in self._evicted else evicted_at(pod, taints, now=now)
         evicted = moment is not None and moment <= now
         if evicted:
             text = "Taint manager: deleting due to NoExecute taint"
