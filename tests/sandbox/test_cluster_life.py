@@ -111,7 +111,7 @@ async def test_a_statefulset_comes_up_and_heals() -> None:
         await client.create(STATEFULSETS, body, namespace="default")
 
         async def ready() -> bool:
-            found = await client.get(STATEFULSETS, "x", namespace="default")
+            found: dict[str, Any] = await client.get(STATEFULSETS, "x", namespace="default")
             return bool(found.get("status", {}).get("readyReplicas") == 3)
 
         await eventually(ready)
