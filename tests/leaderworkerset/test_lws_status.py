@@ -15,7 +15,7 @@ READY, OLD, COMING = GroupState(ready=True, updated=True), GroupState(ready=True
 
 
 def group(index: int, state: GroupState = READY, **more: object) -> GroupFacts:
-    return GroupFacts(index, exists=True, state=state, **more)  # type: ignore[arg-type]  # keyword fields of the dataclass
+    return GroupFacts(index, exists=True, state=state, on_revision=state.updated, **more)  # type: ignore[arg-type]  # keyword fields of the dataclass
 
 
 def computed(groups: Sequence[GroupFacts], *, replicas: int = 2, partition: int = 0, old: Sequence[Condition] = ()) -> Tally:

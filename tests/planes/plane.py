@@ -12,8 +12,8 @@ import msgspec
 from regroup.kube.meta import Condition, ObjectView, find_condition
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
-from regroup.kube.resources import EVENTS, NODES, PODS, SERVICES, STATEFULSETS
-from regroup.kube.workloads import StatefulSet
+from regroup.kube.resources import CONTROLLER_REVISIONS, EVENTS, NODES, PODS, SERVICES, STATEFULSETS
+from regroup.kube.workloads import ControllerRevision, StatefulSet
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.leaderworkerset.types import LeaderWorkerSet
@@ -190,6 +190,13 @@ class Plane(ABC):
             STATEFULSETS, namespace=NAMESPACE, type=StatefulSet, label_selector=f"{keys.NAME}={name}"
         )
         return {found.metadata.name: found for found in page.items}
+
+    async def revisions(self, name: str = "demo") -> list[ControllerRevision]:
+        """The revisions of a LeaderWorkerSet; those of its StatefulSets carry the same labels."""
+        page = await self.client.list_all(
+            CONTROLLER_REVISIONS, namespace=NAMESPACE, type=ControllerRevision, label_selector=f"{keys.NAME}={name}"
+        )
+        return [found for found in page.items if (owner := found.metadata.controller) and owner.kind == LEADERWORKERSETS.kind]
 
     async def nodes(self) -> dict[str, Node]:
         return {node.metadata.name: node for node in (await self.client.list_all(NODES, type=Node)).items}

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Self
 
-from regroup.runtime.manager import Manager
 from tests.planes.plane import NAMESPACE, Line, Plane, Recorded
 
 from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
@@ -17,6 +16,7 @@ from regroup.leaderworkerset.controller.setup import Settings, setup
 from regroup.runtime.admission import AdmissionServer
 from regroup.runtime.clock import LoopClock
 from regroup.runtime.events import EventRecorder
+from regroup.runtime.manager import Manager
 from regroup.sandbox.cluster import Cluster
 from regroup.sandbox.faults import Faults
 from regroup.wire.client import Client

@@ -6,13 +6,6 @@ from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_
 POLICY = "RecreateGroupAfterStart"
 
 
-def staggered(**annotations: str) -> dict[str, object]:
-    """A worker template; the leader is quick."""
-    return pod_template(
-        annotations={f"sandbox.regroup.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
-    )
-
-
 async def restarts(plane: Plane, pod: str) -> int:
     found = (await plane.pods()).get(pod)
     return found.restarts if found is not None else 0

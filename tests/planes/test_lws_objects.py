@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_template
 
-from regroup.kube.resources import CONTROLLER_REVISIONS, PODS, SERVICES, STATEFULSETS
+from regroup.kube.resources import PODS, SERVICES, STATEFULSETS
 from regroup.kube.workloads import Service
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
@@ -59,8 +59,7 @@ async def test_objects_of_two_groups_of_four(plane: Plane) -> None:
             assert found.spec.ordinals.start == 1
         service = await plane.client.get(SERVICES, "demo", namespace=NAMESPACE, type=Service)
         assert (service.spec.cluster_ip, service.spec.publish_not_ready_addresses) == ("None", True)
-        revisions = await plane.client.list_all(CONTROLLER_REVISIONS, namespace=NAMESPACE, label_selector=f"{keys.NAME}=demo")
-        assert len(revisions.items) == 1
+        assert len(await plane.revisions()) == 1
 
 
 async def test_a_group_of_one_has_no_worker_set(plane: Plane) -> None:
@@ -225,6 +224,5 @@ async def _gone(plane: Plane) -> bool:
     try:
         await plane.client.get(LEADERWORKERSETS, "demo", namespace=NAMESPACE)
     except WireError:
-        left = await plane.client.list_all(CONTROLLER_REVISIONS, namespace=NAMESPACE, label_selector=f"{keys.NAME}=demo")
-        return not await plane.pods() and not await plane.sets() and not left.items
+        return not await plane.pods() and not await plane.sets() and not await plane.revisions()
     return False

@@ -83,7 +83,7 @@ async def test_two_restarts_and_no_third(plane: Plane) -> None:
 
 
 async def test_zero(plane: Plane) -> None:
-    """Behaviours 69, 90, 105, cases C22, C39: the first failure exhausts; nothing is recreated or counted, whatever is deleted."""
+    """Behaviours 69, 90, 105, cases C22, C39: the first failure exhausts; nothing is recreated or counted."""
     async with plane:
         await plane.apply(budget(0))
         old = await plane.wait_available()

@@ -104,8 +104,7 @@ async def test_partition(plane: Plane) -> None:
         await plane.wait_recreated(again, [*group_names(0, size=2), *group_names(1, size=2)], timeout=180)
         await plane.wait_available()
         assert sorted(await plane.uids()) == sorted(name for group in range(3) for name in group_names(group, size=2))
-        left = await plane.client.list_all(CONTROLLER_REVISIONS, namespace=NAMESPACE, label_selector=f"{keys.NAME}=demo")
-        assert len(left.items) == 1, "old revisions go at the end"
+        assert len(await plane.revisions()) == 1, "old revisions go at the end"
 
 
 async def test_an_operator_restart_in_mid_rollout(plane: Plane) -> None:
@@ -152,9 +151,8 @@ async def test_a_lost_revision_object_is_made_again(plane: Plane) -> None:
     async with plane:
         await plane.apply(lws_manifest(size=2))
         old = await plane.wait_available()
-        for found in (await plane.client.list_all(CONTROLLER_REVISIONS, namespace=NAMESPACE)).items:
-            if found["metadata"]["labels"].get(keys.NAME) == "demo":
-                await plane.client.delete(CONTROLLER_REVISIONS, found["metadata"]["name"], namespace=NAMESPACE)
+        for found in await plane.revisions():
+            await plane.client.delete(CONTROLLER_REVISIONS, found.metadata.name, namespace=NAMESPACE)
         await plane.delete_pod("demo-0-1")
         await plane.apply(lws_manifest("other", size=1))
         await plane.wait_available("other", timeout=20)
@@ -162,8 +160,7 @@ async def test_a_lost_revision_object_is_made_again(plane: Plane) -> None:
         await plane.wait_available()
         await plane.sleep(20)
         assert await plane.uids() == new
-        left = await plane.client.list_all(CONTROLLER_REVISIONS, namespace=NAMESPACE, label_selector=f"{keys.NAME}=demo")
-        assert len(left.items) == 1
+        assert len(await plane.revisions()) == 1
 
 
 async def test_resizing_through_one(plane: Plane) -> None:

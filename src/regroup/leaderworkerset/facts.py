@@ -42,6 +42,7 @@ class Summary:
             index=self.index,
             exists=self.exists,
             state=GroupState(ready=self.ready, updated=updated),
+            on_revision=self.exists and self.revision == revision and self.set_revision in {None, revision},
             has_workers=has_set or not self.needs_set,
             exhausted=self.exhausted,
             unschedulable=self.unschedulable,

@@ -36,6 +36,8 @@ class GroupFacts:
     exists: bool = False
     """Its leader exists."""
     state: GroupState = MISSING
+    on_revision: bool = False
+    """What exists of it carries the current revision: counted in ``updatedReplicas``, ready or not."""
     has_workers: bool = True
     """Its worker set exists, or it needs none."""
     exhausted: bool = False
@@ -110,7 +112,7 @@ def _sum(wanted: Wanted, groups: Iterable[GroupFacts], remembered: Mapping[int, 
     for group in groups:
         ready = group.state.ready and not group.exhausted
         sums.ready += ready
-        sums.updated += group.state.updated
+        sums.updated += group.on_revision
         sums.degraded += group.exhausted
         entry = carried_over(remembered, index=group.index, incarnation=group.incarnation, seen=group.entry)
         if entry is not None and group.incarnation:

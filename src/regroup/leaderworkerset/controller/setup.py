@@ -168,9 +168,10 @@ class Wiring:
             yield from self._groups.keys(found.namespace, found.name)
 
     def _groups_of_service(self, change: Change[Service]) -> Iterable[GroupKey]:
-        found = change.new or change.old
-        if found is None or change.new is not None:
-            return  # only a Service that is gone, or whose name became free, is news for a group
+        """The Service of one replica came or went."""
+        if change.old is not None and change.new is not None:
+            return
+        found = change.object
         index = (found.spec.selector or {}).get(GROUP_INDEX)
         if index:
             yield GroupKey(found.metadata.namespace, found.metadata.labels.get(NAME, ""), index)

@@ -20,8 +20,9 @@ from regroup.wire.errors import Conflict, NotFound
 
 Key = tuple[str, str]
 
-_PATIENT = 1.0
-"""Seconds that a change which nobody waits for is held back, to be joined with the next one."""
+_PATIENT = 10.0
+"""Seconds that a change which nobody waits for is held back, to be joined with the next one. For a moment of each recreation a
+group has no leader, and fewer replicas exist: a write that says so would only be followed by one that takes it back."""
 
 
 class Statuses:
@@ -126,9 +127,9 @@ def _same(lws: LeaderWorkerSet, result: Tally, *, replicas: int, selector: str) 
 
 
 def _urgent(lws: LeaderWorkerSet, result: Tally) -> bool:
-    """Something that somebody may be waiting for: counts of groups, the status or reason of a condition, the generation."""
+    """Something that somebody may be waiting for: ready groups, progress of a rollout, a condition, the generation."""
     status = lws.status
-    if (status.ready_replicas, status.updated_replicas) != (result.ready, result.updated):
+    if status.ready_replicas != result.ready or status.updated_replicas < result.updated:
         return True
     if status.observed_generation != lws.metadata.generation:
         return True
