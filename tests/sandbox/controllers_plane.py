@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from regroup.sandbox.apiserver.server import ApiServer
 from tests.sandbox.controllers_fixtures import NOW
 
 from regroup.kube.resources import NAMESPACES, PODS
 from regroup.runtime.clock import LoopClock, timestamp
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
+from regroup.sandbox.apiserver.server import ApiServer
 from regroup.wire.client import Client, Page
 from regroup.wire.errors import AlreadyExists, NotFound
 from regroup.wire.resource import Resource
@@ -71,8 +71,11 @@ class Plane:
         return None
 
     async def names(self, resource: Resource, *, namespace: str | None = "default") -> list[str]:
+        return sorted(entry["metadata"]["name"] for entry in await self.list(resource, namespace=namespace))
+
+    async def list(self, resource: Resource, *, namespace: str | None = "default") -> list[dict[str, Any]]:
         page: Page[dict[str, Any]] = await self.client.list_all(resource, namespace=namespace)
-        return sorted(entry["metadata"]["name"] for entry in page.items)
+        return page.items
 
     async def create(self, resource: Resource, body: dict[str, Any], *, namespace: str | None = "default") -> dict[str, Any]:
         return await self.client.create(

@@ -32,7 +32,7 @@ from regroup.sandbox.controllers.resources import PERSISTENT_VOLUME_CLAIMS
 
 pytestmark = pytest.mark.looptime
 
-TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "one"}]}}
+TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "one"}]}}
 
 
 def pod(name: str, *, node: str = "", **spec: Any) -> dict[str, Any]:
@@ -53,11 +53,11 @@ async def test_a_headless_service_follows_its_pods() -> None:
             },
         )
         await plane.settle()
-        assert [entry["endpoints"] or [] for entry in await slices(plane)] == [[]]
+        assert [entry["endpoints"] or [] for entry in await plane.list(ENDPOINT_SLICES)] == [[]]
         await plane.create(PODS, pod("a", hostname="a", subdomain="web"))
         await plane.pod_status("a", ready=False)
         await plane.settle()
-        (found,) = await slices(plane)
+        (found,) = await plane.list(ENDPOINT_SLICES)
         assert found["endpoints"][0]["addresses"] == ["10.0.0.1"]
         assert found["endpoints"][0]["hostname"] == "a"
         assert found["endpoints"][0]["conditions"] == {"ready": True, "serving": False, "terminating": False}
@@ -67,7 +67,7 @@ async def test_a_headless_service_follows_its_pods() -> None:
         assert plane.writes() == []
         await plane.finish("a")
         await plane.settle()
-        (found,) = await slices(plane)
+        (found,) = await plane.list(ENDPOINT_SLICES)
         assert not found["endpoints"]
 
 
@@ -79,12 +79,8 @@ async def test_many_pods_at_once_never_get_a_second_slice() -> None:
             await plane.create(PODS, pod(f"p{number}"))
             await plane.pod_status(f"p{number}", ip=f"10.0.0.{number}")
         await plane.settle()
-        (found,) = await slices(plane)
+        (found,) = await plane.list(ENDPOINT_SLICES)
         assert len(found["endpoints"]) == 20
-
-
-async def slices(plane: Plane) -> list[dict[str, Any]]:
-    return (await plane.client.list_all(ENDPOINT_SLICES, namespace="default")).items
 
 
 async def test_a_deleted_namespace_is_emptied_and_goes() -> None:
@@ -155,12 +151,12 @@ async def test_a_deployment_rolls_over_and_keeps_its_history() -> None:
         assert body["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
         conditions = {entry["type"]: entry["reason"] for entry in body["status"]["conditions"]}
         assert conditions == {"Available": "MinimumReplicasAvailable", "Progressing": "NewReplicaSetAvailable"}
-        sets = (await plane.client.list_all(REPLICASETS, namespace="default")).items
+        sets = await plane.list(REPLICASETS)
         sizes = {
             entry["metadata"]["annotations"]["deployment.kubernetes.io/revision"]: entry["spec"]["replicas"] for entry in sets
         }
         assert sizes == {"2": 0, "3": 3}
-        pods = (await plane.client.list_all(PODS, namespace="default")).items
+        pods = await plane.list(PODS)
         assert {entry["spec"]["containers"][0]["image"] for entry in pods} == {"three"}
 
 
@@ -168,7 +164,7 @@ async def until_available(plane: Plane) -> None:
     """Play the kubelets until the Deployment has all its pods."""
     for _ in range(20):
         await plane.settle()
-        for entry in (await plane.client.list_all(PODS, namespace="default")).items:
+        for entry in await plane.list(PODS):
             if entry["status"]["phase"] == "Pending":
                 await plane.pod_status(entry["metadata"]["name"])
         await plane.settle()

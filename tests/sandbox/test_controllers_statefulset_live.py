@@ -28,8 +28,7 @@ def web(replicas: int, *, image: str = "one", **spec: Any) -> dict[str, Any]:
 
 
 async def uids(plane: Plane) -> dict[str, str]:
-    page = await plane.client.list_all(PODS, namespace="default")
-    return {entry["metadata"]["name"]: entry["metadata"]["uid"] for entry in page.items}
+    return {entry["metadata"]["name"]: entry["metadata"]["uid"] for entry in await plane.list(PODS)}
 
 
 async def test_an_ordered_set_grows_pod_by_pod() -> None:
@@ -70,8 +69,7 @@ async def test_events_are_told_in_the_words_of_a_real_controller_manager() -> No
         await plane.settle()
         await plane.client.merge_patch(STATEFULSETS, "web", {"spec": {"replicas": 0}}, namespace="default")
         await plane.settle()
-        page = await plane.client.list_all(EVENTS, namespace="default")
-        told = {(entry["reason"], entry["note"]) for entry in page.items}
+        told = {(entry["reason"], entry["note"]) for entry in await plane.list(EVENTS)}
         assert told == {
             ("SuccessfulCreate", "create Pod web-0 in StatefulSet web successful"),
             ("SuccessfulDelete", "delete Pod web-0 in StatefulSet web successful"),
@@ -213,6 +211,7 @@ async def test_the_history_is_kept_within_its_limit() -> None:
     async with control_plane(statefulset.setup) as plane:
         await plane.create(STATEFULSETS, web(1, revisionHistoryLimit=2))
         await plane.settle()
+        await plane.pod_status("web-0")
         for number in range(5):
             template = web(1, image=f"v{number}")["spec"]["template"]
             await plane.client.merge_patch(STATEFULSETS, "web", {"spec": {"template": template}}, namespace="default")

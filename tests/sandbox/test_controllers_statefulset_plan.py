@@ -159,6 +159,12 @@ UPDATES: list[tuple[str, dict[str, Any], tuple[Pod, ...], list[str]]] = [
         (old(0), old(1), old(2)),
         [],
     ),
+    (
+        "a failed old pod is deleted once",
+        {"podManagementPolicy": "Parallel"},
+        (old(0), old(1), old(2, phase="Failed", ready=False)),
+        ["delete web-2 terminal"],
+    ),
     ("OnDelete replaces nothing", {"updateStrategy": {"type": "OnDelete"}}, (old(0), old(1), old(2)), []),
     (
         "a set that is scaled down is not updated meanwhile",

@@ -320,5 +320,4 @@ def setup(manager: Manager, *, recorder: EventRecorder | None = None) -> None:
 
 
 def _own_key(change: Change[Deployment]) -> Iterable[Key]:
-    present = change.new if change.new is not None else change.old
-    return ((present.metadata.namespace, present.name),) if present is not None else ()
+    return ((change.object.metadata.namespace, change.object.name),)

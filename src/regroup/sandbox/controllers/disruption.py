@@ -127,7 +127,7 @@ class Disruptions:
 
     def _budgets_of_pod(self, change: Change[Pod]) -> Iterable[Key]:
         pods = [pod for pod in (change.old, change.new) if pod is not None]
-        for budget in self._budgets.store.index(NAMESPACE, pods[0].metadata.namespace):
+        for budget in self._budgets.store.index(NAMESPACE, change.object.metadata.namespace):
             if any(_selects(budget, pod) for pod in pods):
                 yield budget.metadata.namespace, budget.metadata.name
 
@@ -148,5 +148,5 @@ def _selects(budget: Budget, pod: Pod) -> bool:
 
 
 def _own_key(change: Change[Budget]) -> Iterable[Key]:
-    present = change.new if change.new is not None else change.old
-    return ((present.metadata.namespace, present.metadata.name),) if present is not None else ()
+    meta = change.object.metadata
+    return ((meta.namespace, meta.name),)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from regroup.kube.meta import ObjectView, object_ref
+from regroup.kube.meta import object_ref
 from regroup.kube.node import Node
 from regroup.kube.resources import ENDPOINT_SLICES, NODES, SERVICES
 from regroup.runtime.controller import Controller, Result
@@ -107,7 +107,7 @@ class EndpointSlices:
         )
 
     def _service_of_slice(self, change: Change[EndpointSlice]) -> Iterable[Key]:
-        meta = _present(change).metadata
+        meta = change.object.metadata
         name = meta.labels.get(SERVICE_NAME_LABEL)
         if not name:
             return ()
@@ -120,7 +120,7 @@ class EndpointSlices:
         if change.old is not None and change.new is not None and not _matters(change.old, change.new):
             return
         pods = [pod for pod in (change.old, change.new) if pod is not None]
-        for service in self._services.store.index(NAMESPACE, pods[0].metadata.namespace):
+        for service in self._services.store.index(NAMESPACE, change.object.metadata.namespace):
             if service.selects and any(_selected(service.spec.raw_selector or {}, pod) for pod in pods):
                 yield service.metadata.namespace, service.metadata.name
 
@@ -155,11 +155,5 @@ def _service_of(entry: EndpointSlice) -> Iterable[str]:
 
 
 def _own_key(change: Change[Service]) -> Iterable[Key]:
-    meta = _present(change).metadata
+    meta = change.object.metadata
     return ((meta.namespace, meta.name),)
-
-
-def _present(change: Change[Service] | Change[EndpointSlice]) -> ObjectView:
-    present = change.new if change.new is not None else change.old
-    assert present is not None  # noqa: S101 - a change has at least one side
-    return present

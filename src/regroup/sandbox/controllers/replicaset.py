@@ -188,8 +188,7 @@ def setup(manager: Manager, *, recorder: EventRecorder | None = None) -> None:
 
 
 def _own_key(change: Change[ReplicaSet]) -> Iterable[Key]:
-    present = change.new if change.new is not None else change.old
-    return ((present.metadata.namespace, present.name),) if present is not None else ()
+    return ((change.object.metadata.namespace, change.object.name),)
 
 
 def _newly_orphaned(old: Pod | None, new: Pod) -> bool:

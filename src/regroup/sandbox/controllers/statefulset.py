@@ -28,7 +28,7 @@ from regroup.sandbox.controllers.stateful.revisions import (
     revision_object,
     same_data,
 )
-from regroup.sandbox.controllers.statefulset_writer import Key, Revisions, StatefulSetWriter
+from regroup.sandbox.controllers.statefulset_writer import ClaimsUnavailable, Key, Revisions, StatefulSetWriter
 from regroup.sandbox.controllers.views import ControllerRevision, Pod, controller_uids, labels_equal, uncontrolled_namespaces
 from regroup.wire.errors import AlreadyExists, NotFound, WireError
 from regroup.wire.selectors import LabelSelector, from_object
@@ -59,6 +59,7 @@ class StatefulSets:
         self.controller: Controller[Key] = Controller(NAME, self.reconcile, clock=manager.clock, workers=WORKERS)
         self.controller.watches(self._sets, self._keys_of_set)
         self.controller.watches(self._pods, self._keys_of_pod)
+        self.controller.watches(self._revisions, self._keys_of_revision)
 
     async def reconcile(self, key: Key) -> Result:
         """One pass over a set."""
@@ -75,7 +76,7 @@ class StatefulSets:
             raise TerminalError(f"selector of StatefulSet {set_.metadata.key}: {error}") from error
         revisions = await self._adopt_revisions(set_, selector)
         pods = await self._claim_pods(set_, selector)
-        used = await self._pick_revisions(set_, revisions)
+        used = await self._pick_revisions(key, set_, revisions)
         made = plan(
             Observed(
                 set=set_,
@@ -88,8 +89,12 @@ class StatefulSets:
                 max_unavailable_gate=self._gate,
             )
         )
-        await self._writer.act(key, set_, made, used)
-        await self._truncate(set_, used, pods)
+        try:
+            await self._writer.act(key, set_, made, used)
+        except (WireError, ClaimsUnavailable):
+            await self._truncate(key, set_, used, pods)
+            raise
+        await self._truncate(key, set_, used, pods)
         return Result(requeue_after=made.recheck_after)
 
     # -- observe: what is ours
@@ -150,7 +155,7 @@ class StatefulSets:
 
     # -- revisions
 
-    async def _pick_revisions(self, set_: StatefulSet, revisions: list[ControllerRevision]) -> Revisions:
+    async def _pick_revisions(self, key: Key, set_: StatefulSet, revisions: list[ControllerRevision]) -> Revisions:
         """The current and the wanted revision; the latter is made or renumbered when it must be."""
         data = revision_data(set_)
         text = canonical(data)
@@ -165,8 +170,15 @@ class StatefulSets:
                 namespace=set_.namespace,
                 type=ControllerRevision,
             )
+            self._expectations.expect_version(
+                key,
+                uid=update.metadata.uid,
+                resource_version=update.metadata.resource_version,
+                by_uid=self._revisions.store.by_uid,
+            )
         if update is None:
             update, collisions = await self._create_revision(set_, data, text, number=found.next_number, collisions=collisions)
+            self._expectations.expect_created(key, uid=update.metadata.uid, by_uid=self._revisions.store.by_uid)
         return Revisions(found.current or update, update, collisions, tuple(revisions))
 
     async def _create_revision(
@@ -187,7 +199,7 @@ class StatefulSets:
             else:
                 return made, collisions
 
-    async def _truncate(self, set_: StatefulSet, used: Revisions, pods: Sequence[Pod]) -> None:
+    async def _truncate(self, key: Key, set_: StatefulSet, used: Revisions, pods: Sequence[Pod]) -> None:
         live = [used.current.metadata.name, used.update.metadata.name, *(revision_of(pod) for pod in pods)]
         for revision in outdated(used.all, live=live, limit=set_.history_limit):
             meta = revision.metadata
@@ -195,12 +207,23 @@ class StatefulSets:
                 await self._client.delete(CONTROLLER_REVISIONS, meta.name, namespace=meta.namespace, uid=meta.uid)
             except NotFound:
                 continue
+            self._expectations.expect_deleted(key, uid=meta.uid, by_uid=self._revisions.store.by_uid)
 
     # -- keys
 
     def _keys_of_set(self, change: Change[StatefulSet]) -> Iterable[Key]:
-        present = change.new if change.new is not None else change.old
-        return ((present.namespace, present.name),) if present is not None else ()
+        return ((change.object.namespace, change.object.name),)
+
+    def _keys_of_revision(self, change: Change[ControllerRevision]) -> Iterable[Key]:
+        """Only a set that waits for its own write to show has to look; for the others the pass finds nothing to do."""
+        meta = change.object.metadata
+        owner = meta.controller
+        if owner is None or owner.kind != KIND:
+            return ()
+        key = (meta.namespace, owner.name)
+        if change.new is None:
+            self._expectations.note_gone(key, uid=meta.uid)
+        return (key,)
 
     def _keys_of_pod(self, change: Change[Pod]) -> Iterable[Key]:
         """The set that owns the pod or owned it; for an orphan all that might adopt it."""

@@ -216,7 +216,7 @@ def _replica_rows(
 def _replica_row(seen: Observed, ordinal: int, pod: Pod | None) -> tuple[tuple[Action, ...], bool]:
     """The actions for one wanted ordinal, and whether later ordinals have to wait for it."""
     set_ = seen.set
-    if pod is None or not pod.phase:
+    if pod is None:
         if has_stale_claim(set_, ordinal, seen.claims):
             return (), True
         return (Create(ordinal, revision_for(seen, ordinal)),), True
@@ -260,7 +260,7 @@ def _updates(seen: Observed, replicas: Sequence[Pod | None]) -> tuple[Delete, ..
     for pod in reversed(replicas[first:]):
         if pod is None:
             return ()
-        if revision_of(pod) != seen.update_revision and not pod.deleting:
+        if _replaceable(seen, pod):
             return (Delete(pod, "update"),)
         if _unavailable(seen, pod):
             return ()
@@ -273,12 +273,13 @@ def _updates_within_budget(seen: Observed, replicas: Sequence[Pod | None], first
     rolling = strategy.rolling_update if strategy is not None else None
     allowed = percent_or_count(rolling.max_unavailable if rolling else None, len(replicas), round_up=False, default=1)
     budget = max(allowed, 1) - sum(pod is None or _unavailable(seen, pod) for pod in replicas)
-    old = [
-        pod
-        for pod in reversed(replicas[first:])
-        if pod is not None and revision_of(pod) != seen.update_revision and not pod.deleting
-    ]
+    old = [pod for pod in reversed(replicas[first:]) if pod is not None and _replaceable(seen, pod)]
     return tuple(Delete(pod, "update") for pod in old[: max(budget, 0)])
+
+
+def _replaceable(seen: Observed, pod: Pod) -> bool:
+    """Whether the update has to delete the pod. One that has ended was deleted by an earlier step of the same plan."""
+    return revision_of(pod) != seen.update_revision and not pod.deleting and not pod.terminal
 
 
 def _available(seen: Observed, pod: Pod) -> bool:
