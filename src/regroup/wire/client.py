@@ -6,11 +6,12 @@ reads and writes that may be done twice (apply, writes and deletes with a precon
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -424,7 +425,7 @@ def _error(answer: Response) -> Exception:
     return api_error(answer.status, status=status, fallback=fallback, retry_after=_retry_after(answer.headers.get("retry-after")))
 
 
-def _retry_after(value: str | None) -> float | None:
+def _retry_after(value: str | None, *, now: Callable[[], datetime] = partial(datetime.now, UTC)) -> float | None:
     """Seconds from a ``Retry-After`` header, which holds seconds or an HTTP date."""
     if value is None:
         return None
@@ -436,9 +437,4 @@ def _retry_after(value: str | None) -> float | None:
         moment = parsedate_to_datetime(value)
     except ValueError:
         return None
-    return max(0.0, (moment - _wall_clock()).total_seconds())
-
-
-def _wall_clock() -> datetime:
-    # An HTTP date is in the wall's time whatever clock the program runs by.
-    return datetime.now(UTC)
+    return max(0.0, (moment - now()).total_seconds())

@@ -38,17 +38,17 @@ class Screen:
         self._console.rule(Text(text, style="bold"), align="left", characters="-")
 
     def say(self, text: str) -> None:
-        self._console.print(Text(text))
+        self._console.print(Text(text), soft_wrap=True)
 
     def command(self, text: str) -> None:
-        self._console.print(Text(f"  $ {text}", style="cyan"))
+        self._console.print(Text(f"  $ {text}", style="cyan"), soft_wrap=True)
 
     def event(self, kind: str, reason: str, note: str) -> None:
-        self._console.print(Text(f"  event {kind} {reason}: {note}", style="yellow" if kind == "Warning" else "blue"))
+        self._console.print(Text(f"  event {kind} {reason}: {note}", style="yellow" if kind == "Warning" else "blue"), soft_wrap=True)
 
     def check(self, text: str, *, held: bool) -> None:
         mark, style = ("ok  ", "green") if held else ("FAIL", "bold red")
-        self._console.print(Text.assemble("  ", (mark, style), " ", text))
+        self._console.print(Text.assemble("  ", (mark, style), " ", text), soft_wrap=True)
 
     def show(self, members: Sequence[Shown], *, now: datetime) -> None:
         """Draw the groups as they are."""
