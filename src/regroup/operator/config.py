@@ -17,7 +17,7 @@ class ConfigError(ValueError):
     """A setting that cannot be used. The message names the flag, the value and the rule."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class OperatorConfig:
     """One operator process. Times are in seconds; port 0 asks the system for one; port None serves nothing."""
 

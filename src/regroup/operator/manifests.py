@@ -16,7 +16,7 @@ LABELS = {"app.kubernetes.io/name": "regroup", "app.kubernetes.io/part-of": "reg
 _RBAC = "rbac.authorization.k8s.io"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ManifestOptions:
     """How Regroup is to be installed."""
 

@@ -52,9 +52,9 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 class Authenticator:
     """Gives the headers and the client certificate for one access, fresh ones when the old are stale."""
 
-    def __init__(self, access: ClusterAccess, *, now: Callable[[], datetime] = partial(datetime.now, UTC)) -> None:
+    def __init__(self, access: ClusterAccess, *, now: Callable[[], datetime] | None = None) -> None:
         self._access = access
-        self._now = now  # expiry is in the wall's time, whatever clock the program runs by
+        self._now = now or partial(datetime.now, UTC)  # expiry is in the wall's time, whatever clock the program runs by
         self._identity = access.identity
         self._token = ""
         self._token_at = -TOKEN_PERIOD

@@ -37,6 +37,8 @@ ATTEMPTS = 4
 RETRY_AFTER_LIMIT = 20.0
 """Seconds: a longer ``Retry-After`` is the caller's business, whose back-off it becomes."""
 BACKOFF = 0.1
+_WALL: Callable[[], datetime] = partial(datetime.now, UTC)
+"""An HTTP date is in the wall's time, whatever clock the program runs by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,7 +427,7 @@ def _error(answer: Response) -> Exception:
     return api_error(answer.status, status=status, fallback=fallback, retry_after=_retry_after(answer.headers.get("retry-after")))
 
 
-def _retry_after(value: str | None, *, now: Callable[[], datetime] = partial(datetime.now, UTC)) -> float | None:
+def _retry_after(value: str | None, *, now: Callable[[], datetime] | None = None) -> float | None:
     """Seconds from a ``Retry-After`` header, which holds seconds or an HTTP date."""
     if value is None:
         return None
@@ -437,4 +439,4 @@ def _retry_after(value: str | None, *, now: Callable[[], datetime] = partial(dat
         moment = parsedate_to_datetime(value)
     except ValueError:
         return None
-    return max(0.0, (moment - now()).total_seconds())
+    return max(0.0, (moment - (now or _WALL)()).total_seconds())
