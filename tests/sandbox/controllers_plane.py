@@ -1,7 +1,7 @@
 """An API server with built-in controllers and no kubelets: the tests play the kubelets by hand, under virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -95,12 +95,12 @@ class Plane:
 
 
 @asynccontextmanager
-async def control_plane(*setups: Setup, extra: Sequence[dict[str, Any]] = ()) -> AsyncIterator[Plane]:
-    """A server whose controllers are those of ``setups``."""
+async def control_plane(*setups: Setup, server: ApiServer | None = None) -> AsyncIterator[Plane]:
+    """A server whose controllers are those of ``setups``; with ``server``, new controllers on one that ran before."""
     clock = LoopClock(start=NOW)
     clock.now()
     rng = Random(7)
-    server = ApiServer(clock=clock, rng=rng)
+    server = server or ApiServer(clock=clock, rng=rng)
     recorded = Recorded(server.transport())
     client = Client(server.transport(), user_agent="test", rng=rng)
     ours = Client(recorded, user_agent="kube-controller-manager", rng=rng)
