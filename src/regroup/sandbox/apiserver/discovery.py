@@ -151,7 +151,7 @@ class Discovery:
         kinds = self._kinds(group, version)
         if not kinds:
             return None
-        return _json(document(group, version, [served.definition for served in kinds]))
+        return _json(document([served.definition for served in kinds]))
 
     def _openapi_index(self) -> Response:
         paths: Obj = {}

@@ -91,7 +91,10 @@ def update(
     if live is None:
         paths = owned(new, schema)
         return _with_entries(
-            new, [_entry(manager, "Update", api_version=new.get("apiVersion", ""), subresource=subresource, paths=paths, now=now)] if paths else []
+            new,
+            [_entry(manager, "Update", api_version=new.get("apiVersion", ""), subresource=subresource, paths=paths, now=now)]
+            if paths
+            else [],
         )
     entries = list(live["metadata"].get("managedFields") or [])
     given = (new.get("metadata") or {}).get("managedFields")

@@ -1,9 +1,11 @@
-"""The built-in kinds, all together. Each kind's own file says what is special about it."""
+"""The built-in kinds, all together: names and what each one's own modules say of it. Pure."""
 
 from functools import partial
 from typing import Any
 
 from regroup.kube import resources as kube
+from regroup.sandbox.kinds import columns, event_columns, pod_columns
+from regroup.sandbox.kinds.builder import REPLICAS, built_in
 from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.kinds.events import core_field
 from regroup.wire.resource import Resource
@@ -13,24 +15,8 @@ Obj = dict[str, Any]
 CORE_EVENTS = Resource("", "v1", "events", "Event")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
-VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 _RBAC = "rbac.authorization.k8s.io"
-
-
-def _path(path: str, obj: Obj) -> str:
-    value: Any = obj
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    if value is None:
-        return ""
-    return ("false", "true")[value] if isinstance(value, bool) else str(value)
-
-
-def _fields(*paths: str) -> dict[str, Any]:
-    return {path: partial(_path, path) for path in paths}
-
-
 _EVENT_FIELDS = (
     "involvedObject.kind",
     "involvedObject.namespace",
@@ -44,75 +30,107 @@ _EVENT_FIELDS = (
     "source",
     "type",
 )
+_POD_FIELDS = (
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+)
+_ALL = ("all",)
+_EXTENSIONS = ("api-extensions",)
 
 BUILTINS: tuple[KindDefinition, ...] = (
-    KindDefinition(
-        resource=kube.PODS,
-        singular="pod",
+    built_in(
+        kube.PODS,
         short_names=("po",),
-        categories=("all",),
-        field_selectors=_fields(
-            "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "spec.hostNetwork",
-            "status.phase", "status.podIP", "status.nominatedNodeName",
-        ),
+        categories=_ALL,
+        status=True,
+        generation=True,
+        columns=pod_columns.COLUMNS,
+        fields=_POD_FIELDS,
     ),
-    KindDefinition(resource=kube.NODES, singular="node", short_names=("no",), generation=False, field_selectors=_fields("spec.unschedulable")),
-    KindDefinition(resource=kube.NAMESPACES, singular="namespace", short_names=("ns",), generation=False, field_selectors=_fields("status.phase")),
-    KindDefinition(
-        resource=kube.SERVICES, singular="service", short_names=("svc",), categories=("all",), generation=False,
-        field_selectors=_fields("spec.clusterIP", "spec.type"),
+    built_in(kube.NODES, short_names=("no",), status=True, columns=columns.NODES, fields=("spec.unschedulable",)),
+    built_in(kube.NAMESPACES, short_names=("ns",), status=True, columns=columns.NAMESPACES, fields=("status.phase",)),
+    built_in(
+        kube.SERVICES,
+        short_names=("svc",),
+        categories=_ALL,
+        status=True,
+        columns=columns.SERVICES,
+        fields=("spec.clusterIP", "spec.type"),
     ),
-    KindDefinition(resource=kube.CONFIGMAPS, singular="configmap", short_names=("cm",), status=False, generation=False),
-    KindDefinition(resource=kube.SECRETS, singular="secret", status=False, generation=False, field_selectors=_fields("type")),
-    KindDefinition(resource=SERVICE_ACCOUNTS, singular="serviceaccount", short_names=("sa",), status=False, generation=False),
-    KindDefinition(resource=CLAIMS, singular="persistentvolumeclaim", short_names=("pvc",), generation=False),
-    KindDefinition(resource=VOLUMES, singular="persistentvolume", short_names=("pv",), generation=False),
-    KindDefinition(
-        resource=CORE_EVENTS, singular="event", short_names=("ev",), status=False, generation=False,
+    built_in(kube.CONFIGMAPS, short_names=("cm",), columns=columns.CONFIGMAPS),
+    built_in(kube.SECRETS, columns=columns.SECRETS, fields=("type",)),
+    built_in(SERVICE_ACCOUNTS, short_names=("sa",)),
+    built_in(CLAIMS, short_names=("pvc",), status=True, columns=columns.CLAIMS),
+    built_in(
+        CORE_EVENTS,
+        short_names=("ev",),
+        columns=event_columns.COLUMNS,
         field_selectors={path: partial(core_field, path) for path in _EVENT_FIELDS},
     ),
-    KindDefinition(
-        resource=kube.EVENTS, singular="event", short_names=("ev",), status=False, generation=False,
-        field_selectors=_fields("reason", "type", "regarding.kind", "regarding.name", "regarding.namespace", "regarding.uid", "reportingController"),
+    built_in(
+        kube.EVENTS,
+        short_names=("ev",),
+        columns=event_columns.COLUMNS,
+        fields=(
+            "reason",
+            "type",
+            "regarding.kind",
+            "regarding.name",
+            "regarding.namespace",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reportingController",
+        ),
     ),
-    KindDefinition(
-        resource=kube.STATEFULSETS, singular="statefulset", short_names=("sts",), categories=("all",),
-        scale=(".spec.replicas", ".status.replicas", ""),
+    built_in(
+        kube.STATEFULSETS,
+        short_names=("sts",),
+        categories=_ALL,
+        status=True,
+        scale=REPLICAS,
+        generation=True,
+        columns=columns.STATEFULSETS,
     ),
-    KindDefinition(
-        resource=kube.DEPLOYMENTS, singular="deployment", short_names=("deploy",), categories=("all",),
-        scale=(".spec.replicas", ".status.replicas", ""),
+    built_in(
+        kube.DEPLOYMENTS,
+        short_names=("deploy",),
+        categories=_ALL,
+        status=True,
+        scale=REPLICAS,
+        generation=True,
+        columns=columns.DEPLOYMENTS,
     ),
-    KindDefinition(
-        resource=kube.REPLICASETS, singular="replicaset", short_names=("rs",), categories=("all",),
-        scale=(".spec.replicas", ".status.replicas", ""),
-        field_selectors=_fields("status.replicas"),
+    built_in(
+        kube.REPLICASETS,
+        short_names=("rs",),
+        categories=_ALL,
+        status=True,
+        scale=REPLICAS,
+        generation=True,
+        columns=columns.REPLICASETS,
+        fields=("status.replicas",),
     ),
-    KindDefinition(resource=kube.CONTROLLER_REVISIONS, singular="controllerrevision", status=False, generation=False),
-    KindDefinition(resource=kube.ENDPOINT_SLICES, singular="endpointslice", status=False),
-    KindDefinition(resource=kube.LEASES, singular="lease", status=False, generation=False),
-    KindDefinition(resource=kube.POD_DISRUPTION_BUDGETS, singular="poddisruptionbudget", short_names=("pdb",)),
-    KindDefinition(resource=PRIORITY_CLASSES, singular="priorityclass", short_names=("pc",), status=False),
-    KindDefinition(resource=kube.CRDS, singular="customresourcedefinition", short_names=("crd", "crds"), categories=("api-extensions",)),
-    KindDefinition(
-        resource=kube.MUTATING_WEBHOOKS, singular="mutatingwebhookconfiguration", categories=("api-extensions",), status=False
+    built_in(kube.CONTROLLER_REVISIONS, columns=columns.CONTROLLER_REVISIONS),
+    built_in(kube.ENDPOINT_SLICES, generation=True, columns=columns.ENDPOINT_SLICES),
+    built_in(kube.LEASES, columns=columns.LEASES),
+    built_in(
+        kube.POD_DISRUPTION_BUDGETS, short_names=("pdb",), status=True, generation=True, columns=columns.POD_DISRUPTION_BUDGETS
     ),
-    KindDefinition(
-        resource=kube.VALIDATING_WEBHOOKS, singular="validatingwebhookconfiguration", categories=("api-extensions",), status=False
-    ),
-    *(
-        KindDefinition(
-            resource=Resource(_RBAC, "v1", plural, kind, namespaced=namespaced),
-            singular=kind.lower(),
-            status=False,
-            generation=False,
-        )
-        for plural, kind, namespaced in (
-            ("roles", "Role", True),
-            ("rolebindings", "RoleBinding", True),
-            ("clusterroles", "ClusterRole", False),
-            ("clusterrolebindings", "ClusterRoleBinding", False),
-        )
-    ),
+    built_in(PRIORITY_CLASSES, short_names=("pc",), generation=True, columns=columns.PRIORITY_CLASSES),
+    built_in(kube.CRDS, short_names=("crd", "crds"), categories=_EXTENSIONS, status=True, generation=True, columns=columns.CRDS),
+    built_in(kube.MUTATING_WEBHOOKS, categories=_EXTENSIONS, generation=True, columns=columns.WEBHOOK_CONFIGURATIONS),
+    built_in(kube.VALIDATING_WEBHOOKS, categories=_EXTENSIONS, generation=True, columns=columns.WEBHOOK_CONFIGURATIONS),
+    built_in(Resource(_RBAC, "v1", "roles", "Role"), columns=columns.ROLES),
+    built_in(Resource(_RBAC, "v1", "rolebindings", "RoleBinding"), columns=columns.ROLE_BINDINGS),
+    built_in(Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False), columns=columns.ROLES),
+    built_in(Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False), columns=columns.ROLE_BINDINGS),
 )
 """Every built-in kind."""

@@ -31,9 +31,17 @@ def _valid(_: Obj, __: Obj | None) -> Sequence[FieldError]:
     return ()
 
 
+def _as_it_is(obj: Obj) -> tuple[Obj, list[str]]:
+    return obj, []
+
+
+def _unprepared(_: Obj, __: Obj | None) -> None:
+    return
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindDefinition:
-    """One served kind. All functions are pure but ``default``, which fills in the object that it is given."""
+    """One served kind. All functions are pure but ``default`` and ``prepare``, which fill in the object that they are given."""
 
     resource: Resource
     singular: str = ""
@@ -47,7 +55,13 @@ class KindDefinition:
     """Whether ``metadata.generation`` counts changes of everything but metadata and status."""
     schema: Obj = field(default_factory=dict)
     """OpenAPI v3 schema of the whole object."""
+    type_name: str = ""
+    """Full name of the type in ``kinds.tables``; empty for custom kinds."""
     columns: tuple[Column, ...] = ()
+    decode: Callable[[Obj], tuple[Obj, list[str]]] = _as_it_is
+    """The object as the server keeps it, and the paths that nobody knows. Raises ``schema.decoding.DecodeFailure``."""
+    prepare: Callable[[Obj, Obj | None], None] = _unprepared
+    """``(new, old)``: sets in place, after defaults, what is the server's own: first status, addresses, built-in admission."""
     default: Callable[[Obj], None] = _nothing
     validate: Callable[[Obj, Obj | None], Sequence[FieldError]] = _valid
     """``(new, old)``; old is None on create."""
@@ -56,7 +70,7 @@ class KindDefinition:
     custom: bool = False
     """A custom resource: no strategic merge patch."""
     prune: Callable[[Obj], list[str]] | None = None
-    """Drops what the schema does not know, in place, and names the paths."""
+    """Superseded by ``decode``."""
     warnings: Callable[[Obj], Sequence[str]] | None = None
 
     @property

@@ -1,6 +1,7 @@
 """From a CRD to the kinds that it defines. Pure."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -36,7 +37,7 @@ def _definition(spec: Obj, version: Obj) -> KindDefinition:
         columns=custom_columns(version.get("additionalPrinterColumns")),
         default=partial(_default, schema),
         validate=partial(_validate, schema),
-        prune=partial(_prune, schema),
+        decode=partial(_decode, schema),
         field_selectors={
             entry["jsonPath"].lstrip("."): partial(_field, entry["jsonPath"]) for entry in version.get("selectableFields") or []
         },
@@ -49,8 +50,9 @@ def _default(schema: Mapping[str, Any], obj: Obj) -> None:
     structural.default(obj, schema)
 
 
-def _prune(schema: Mapping[str, Any], obj: Obj) -> list[str]:
-    return structural.prune(obj, schema)
+def _decode(schema: Mapping[str, Any], obj: Obj) -> tuple[Obj, list[str]]:
+    kept = deepcopy(obj)
+    return kept, structural.prune(kept, schema)
 
 
 def _validate(schema: Mapping[str, Any], obj: Obj, old: Obj | None) -> list[FieldError]:

@@ -4,153 +4,146 @@ from collections.abc import Sequence
 from typing import Any
 
 from regroup.sandbox.kinds.definition import KindDefinition
+from regroup.sandbox.kinds.tables import TABLE
 
 Obj = dict[str, Any]
 
-_STRING = {"type": "string"}
-_STRINGS = {"type": "object", "additionalProperties": {"type": "string", "default": ""}}
-_TIME = {"type": "string", "format": "date-time"}
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-
-OBJECT_META: Obj = {
-    "description": "Metadata that all persisted objects have.",
-    "type": "object",
-    "properties": {
-        "annotations": {"description": "Unstructured information that tools keep with the object.", **_STRINGS},
-        "creationTimestamp": {"description": "When the server created the object. Read-only.", **_TIME},
-        "deletionGracePeriodSeconds": {
-            "description": "Seconds that the object has to end. Read-only.",
-            "type": "integer",
-            "format": "int64",
-        },
-        "deletionTimestamp": {"description": "When the object is to be gone. Read-only.", **_TIME},
-        "finalizers": {
-            "description": "Must be empty before the object is removed.",
-            "type": "array",
-            "items": {"type": "string", "default": ""},
-            "x-kubernetes-list-type": "set",
-            "x-kubernetes-patch-strategy": "merge",
-        },
-        "generateName": {"description": "Prefix of a name that the server completes.", **_STRING},
-        "generation": {"description": "Counts changes of the desired state. Read-only.", "type": "integer", "format": "int64"},
-        "labels": {"description": "Keys and values that select and group objects.", **_STRINGS},
-        "managedFields": {
-            "description": "Which manager owns which fields.",
-            "type": "array",
-            "items": {"type": "object"},
-            "x-kubernetes-list-type": "atomic",
-        },
-        "name": {"description": "Unique within its namespace. Cannot be updated.", **_STRING},
-        "namespace": {"description": "The space within which the name is unique. Cannot be updated.", **_STRING},
-        "ownerReferences": {
-            "description": "Objects that this one depends on: when all are gone it is collected.",
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["apiVersion", "kind", "name", "uid"],
-                "properties": {
-                    "apiVersion": {"type": "string", "default": ""},
-                    "blockOwnerDeletion": {"type": "boolean"},
-                    "controller": {"type": "boolean"},
-                    "kind": {"type": "string", "default": ""},
-                    "name": {"type": "string", "default": ""},
-                    "uid": {"type": "string", "default": ""},
-                },
-                "x-kubernetes-map-type": "atomic",
-            },
-            "x-kubernetes-list-type": "map",
-            "x-kubernetes-list-map-keys": ["uid"],
-            "x-kubernetes-patch-merge-key": "uid",
-            "x-kubernetes-patch-strategy": "merge",
-        },
-        "resourceVersion": {"description": "The version of the object, for optimistic concurrency and watches.", **_STRING},
-        "selfLink": {"description": "Not set any more.", **_STRING},
-        "uid": {"description": "Unique in time and space. Read-only.", **_STRING},
-    },
-}
+_REFERENCE = "#/components/schemas/"
+_PATCHES = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+)
+_PARAMETERS = [
+    {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+    for name in ("dryRun", "fieldManager", "fieldValidation")
+]
 
 
-def document(group: str, version: str, kinds: Sequence[KindDefinition]) -> Obj:
-    """The document of one group and version."""
-    schemas: Obj = {f"{META}.ObjectMeta": OBJECT_META}
+def document(kinds: Sequence[KindDefinition]) -> Obj:
+    """The document of the kinds of one group and version."""
+    schemas: Obj = {}
     paths: Obj = {}
     for kind in kinds:
-        name = f"{_reversed(group)}.{version}.{kind.resource.kind}"
-        schemas[name] = _kind_schema(kind)
-        for path, item in _paths(kind, name):
-            paths[path] = item
+        name = component_name(kind)
+        schemas |= _components(kind, name)
+        schemas[f"{name}List"] = _list(kind, name)
+        paths |= _paths(kind, name)
+        paths |= _subresource_paths(kind, name)
+    if any(kind.scale for kind in kinds):
+        schemas |= _closure("io.k8s.api.autoscaling.v1.Scale")
+    schemas |= _closure(f"{META}.ObjectMeta") | _closure(f"{META}.ListMeta") | _closure(f"{META}.DeleteOptions")
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "unversioned"},
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {"schemas": dict(sorted(schemas.items()))},
     }
 
 
-def _kind_schema(kind: KindDefinition) -> Obj:
+def component_name(kind: KindDefinition) -> str:
+    """``io.k8s.api.core.v1.Pod``; a custom kind's group is turned round: ``io.x-k8s.leaderworkerset.v1.LeaderWorkerSet``."""
+    if kind.type_name:
+        return kind.type_name
     resource = kind.resource
+    return f"{'.'.join(reversed(resource.group.split('.')))}.{resource.version}.{resource.kind}"
+
+
+def _components(kind: KindDefinition, name: str) -> Obj:
+    if kind.type_name:
+        found = _closure(name)
+        found[name] = {**found[name], **_marks(kind)}
+        return found
+    meta = TABLE.message("ObjectMeta")
     properties = dict(kind.schema.get("properties") or {})
-    for name, text in (
-        ("apiVersion", "The versioned schema of this representation."),
-        ("kind", "The REST resource it represents."),
-    ):
-        properties[name] = {"description": text, "type": "string"}
-    properties["metadata"] = {
-        "description": "Standard object's metadata.",
-        "default": {},
-        "allOf": [{"$ref": f"#/components/schemas/{META}.ObjectMeta"}],
-    }
-    schema = {**kind.schema, "type": "object", "properties": properties}
-    if not kind.schema:
-        schema["x-kubernetes-preserve-unknown-fields"] = True
-    schema["x-kubernetes-group-version-kind"] = [{"group": resource.group, "version": resource.version, "kind": resource.kind}]
-    return schema
+    for field, description in (("apiVersion", _API_VERSION), ("kind", _KIND)):
+        properties[field] = {"description": description, "type": "string"}
+    properties["metadata"] = {"description": _METADATA, "allOf": [{"$ref": f"{_REFERENCE}{meta.full_name}"}]}
+    schema = {**kind.schema, "type": "object", "properties": properties, **_marks(kind)}
+    return {name: schema}
 
 
-def _paths(kind: KindDefinition, schema: str) -> list[tuple[str, Obj]]:
+_API_VERSION = "Group and version of the API that this object is written for."
+_KIND = "Which kind of object this is."
+_METADATA = "Name, labels and what else every object has."
+
+
+def _marks(kind: KindDefinition) -> Obj:
     resource = kind.resource
-    base = resource.path(namespace="\0") if resource.namespaced else resource.path()
-    base = base.replace("%00", "{namespace}")
-    gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-    parameters = [
-        {"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": True}}
-        for name in ("dryRun", "fieldManager", "fieldValidation")
-    ]
+    return {"x-kubernetes-group-version-kind": [{"group": resource.group, "version": resource.version, "kind": resource.kind}]}
 
-    def operation(action: str, *, body: bool, media: Sequence[str] = ("*/*",)) -> Obj:
-        result: Obj = {
-            "x-kubernetes-action": action,
-            "x-kubernetes-group-version-kind": gvk,
-            "responses": {"200": {"description": "OK", "content": content}},
-        }
-        if body:
-            result["parameters"] = parameters
-            result["requestBody"] = {"content": {name: content["application/json"] for name in media}}
-        return result
 
-    patches = (
-        "application/apply-patch+yaml",
-        "application/json-patch+json",
-        "application/merge-patch+json",
-        "application/strategic-merge-patch+json",
-    )
-    collection = {"get": operation("list", body=False), "post": operation("post", body=True)}
-    single = {
-        "get": operation("get", body=False),
-        "put": operation("put", body=True),
-        "patch": operation("patch", body=True, media=patches[:3] if kind.custom else patches),
-        "delete": operation("delete", body=False),
+def _closure(name: str) -> Obj:
+    return {full: TABLE.component(message) for full, message in TABLE.closure(TABLE.message(name)).items()}
+
+
+def _list(kind: KindDefinition, name: str) -> Obj:
+    resource = kind.resource
+    return {
+        "description": f"A list of {resource.kind} objects.",
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"description": _API_VERSION, "type": "string"},
+            "items": {"description": "The objects.", "type": "array", "items": {"$ref": f"{_REFERENCE}{name}"}},
+            "kind": {"description": _KIND, "type": "string"},
+            "metadata": {
+                "description": "Version of the list and how to go on.",
+                "allOf": [{"$ref": f"{_REFERENCE}{META}.ListMeta"}],
+            },
+        },
+        "x-kubernetes-group-version-kind": [{"group": resource.group, "version": resource.version, "kind": kind.list_kind}],
     }
-    return [(base, collection), (f"{base}/{{name}}", single)]
 
 
-def _reversed(group: str) -> str:
-    """The package-like name of a group: ``io.x-k8s.leaderworkerset``; core is ``io.k8s.api.core``."""
-    if not group:
-        return "io.k8s.api.core"
-    if "." not in group:
-        return f"io.k8s.api.{group}"
-    if group.endswith(".k8s.io"):
-        return f"io.k8s.api.{group.removesuffix('.k8s.io').split('.')[0]}"
-    return ".".join(reversed(group.split(".")))
+def _operation(kind: KindDefinition, action: str, schema: str, *, media: Sequence[str] = ()) -> Obj:
+    """One operation. With ``media`` it takes a body, and the parameters of a write."""
+    resource = kind.resource
+    content = {"schema": {"$ref": f"{_REFERENCE}{schema}"}}
+    result: Obj = {
+        "responses": {"200": {"description": "OK", "content": {"application/json": content}}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
+    }
+    if media:
+        result["parameters"] = _PARAMETERS
+        result["requestBody"] = {"content": dict.fromkeys(media, content)}
+    return result
+
+
+def _paths(kind: KindDefinition, name: str) -> Obj:
+    collection: Obj = {
+        "get": _operation(kind, "list", f"{name}List"),
+        "post": _operation(kind, "post", name, media=("*/*",)),
+        "delete": _operation(kind, "deletecollection", name),
+    }
+    base = _base(kind)
+    found = {base: collection, f"{base}/{{name}}": _single(kind, name) | {"delete": _operation(kind, "delete", name)}}
+    if kind.resource.namespaced:
+        found[kind.resource.path()] = {"get": _operation(kind, "list", f"{name}List")}
+    return found
+
+
+def _subresource_paths(kind: KindDefinition, name: str) -> Obj:
+    found: Obj = {}
+    if kind.status:
+        found[f"{_base(kind)}/{{name}}/status"] = _single(kind, name)
+    if kind.scale:
+        found[f"{_base(kind)}/{{name}}/scale"] = _single(kind, "io.k8s.api.autoscaling.v1.Scale")
+    return found
+
+
+def _single(kind: KindDefinition, schema: str) -> Obj:
+    return {
+        "get": _operation(kind, "get", schema),
+        "put": _operation(kind, "put", schema, media=("*/*",)),
+        "patch": _operation(kind, "patch", schema, media=_PATCHES[:3] if kind.custom else _PATCHES),
+    }
+
+
+def _base(kind: KindDefinition) -> str:
+    resource = kind.resource
+    path = resource.path(namespace="\0") if resource.namespaced else resource.path()
+    return path.replace("%00", "{namespace}")

@@ -53,7 +53,7 @@ def prune(value: Any, schema: Schema, path: str = "") -> list[str]:
 
 
 def default(value: Any, schema: Schema) -> None:
-    """Fill in the defaults that the schema names, in place. A null where null is not allowed counts as absent when there is a default."""
+    """Fill in the defaults that the schema names, in place. A null that is not allowed gives way to a default."""
     if isinstance(value, dict):
         properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
         for name, child in properties.items():

@@ -1,0 +1,220 @@
+"""Defaults of the built-in types, as an API server sets them: one rule a type, wherever the type is used. Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Obj = dict[str, Any]
+
+_FILE_MODE = 0o644
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def _setter(values: Mapping[str, Any]) -> Callable[[Obj], None]:
+    def fill(obj: Obj) -> None:
+        for name, value in values.items():
+            if not obj.get(name):
+                obj[name] = dict(value) if isinstance(value, dict) else value
+
+    return fill
+
+
+def _unset(values: Mapping[str, Any]) -> Callable[[Obj], None]:
+    """As ``_setter``, for fields in which zero is a value of its own."""
+
+    def fill(obj: Obj) -> None:
+        for name, value in values.items():
+            if obj.get(name) is None:
+                obj[name] = dict(value) if isinstance(value, dict) else value
+
+    return fill
+
+
+def pull_policy(image: str) -> str:
+    """``Always`` for ``latest`` and for images without tag and digest."""
+    name, _, digest = image.partition("@")
+    tag = name.rsplit("/", 1)[-1].partition(":")[2]
+    return "Always" if tag == "latest" or (not tag and not digest) else "IfNotPresent"
+
+
+def _container(obj: Obj) -> None:
+    if not obj.get("imagePullPolicy"):
+        obj["imagePullPolicy"] = pull_policy(obj.get("image") or "")
+    if not obj.get("terminationMessagePath"):
+        obj["terminationMessagePath"] = "/dev/termination-log"
+    if not obj.get("terminationMessagePolicy"):
+        obj["terminationMessagePolicy"] = "File"
+
+
+def _pod(obj: Obj) -> None:
+    spec = obj["spec"]
+    containers = [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]
+    for container in containers:
+        resources = container.get("resources") or {}
+        limits = resources.get("limits")
+        if limits:
+            resources["requests"] = {**limits, **(resources.get("requests") or {})}
+    if spec.get("enableServiceLinks") is None:
+        spec["enableServiceLinks"] = True
+    if spec.get("hostNetwork"):
+        for container in containers:
+            for port in container.get("ports") or []:
+                port.setdefault("hostPort", port["containerPort"])
+
+
+def _pod_spec(obj: Obj) -> None:
+    _setter({"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler"})(obj)
+    _unset({"securityContext": {}, "terminationGracePeriodSeconds": 30})(obj)
+    # The old name of the field is kept in step with the new one.
+    account = obj.get("serviceAccountName") or obj.get("serviceAccount")
+    if account:
+        obj["serviceAccountName"] = obj["serviceAccount"] = account
+
+
+def _volume(obj: Obj) -> None:
+    if not any(key != "name" for key in obj):
+        obj["emptyDir"] = {}
+
+
+def _image_volume(obj: Obj) -> None:
+    if not obj.get("pullPolicy"):
+        obj["pullPolicy"] = pull_policy(obj.get("reference") or "")
+
+
+def _service(obj: Obj) -> None:
+    spec = obj["spec"]
+    _setter({"sessionAffinity": "None", "type": "ClusterIP"})(spec)
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        client = ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds")
+        if client is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
+    for port in spec.get("ports") or []:
+        _setter({"protocol": "TCP"})(port)
+        if port.get("targetPort") in (None, 0, ""):
+            port["targetPort"] = port.get("port", 0)
+    kind = spec["type"]
+    if kind in {"NodePort", "LoadBalancer"} or (kind == "ClusterIP" and spec.get("externalIPs")):
+        _setter({"externalTrafficPolicy": "Cluster"})(spec)
+    if kind in {"ClusterIP", "NodePort", "LoadBalancer"}:
+        _unset({"internalTrafficPolicy": "Cluster"})(spec)
+    if kind == "LoadBalancer":
+        _unset({"allocateLoadBalancerNodePorts": True})(spec)
+
+
+def _namespace(obj: Obj) -> None:
+    name = obj["metadata"].get("name")
+    if name:
+        obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+
+
+def _node_status(obj: Obj) -> None:
+    if obj.get("capacity") and not obj.get("allocatable"):
+        obj["allocatable"] = dict(obj["capacity"])
+
+
+def _stateful_set(obj: Obj) -> None:
+    spec = obj["spec"]
+    _setter({"podManagementPolicy": "OrderedReady"})(spec)
+    strategy = spec["updateStrategy"]
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+        strategy.setdefault("rollingUpdate", {})
+    if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
+        _unset({"partition": 0, "maxUnavailable": 1})(strategy["rollingUpdate"])
+    _setter({"whenDeleted": "Retain", "whenScaled": "Retain"})(spec.setdefault("persistentVolumeClaimRetentionPolicy", {}))
+    _unset({"replicas": 1, "revisionHistoryLimit": 10})(spec)
+
+
+def _deployment(obj: Obj) -> None:
+    spec = obj["spec"]
+    strategy = spec["strategy"]
+    _setter({"type": "RollingUpdate"})(strategy)
+    if strategy["type"] == "RollingUpdate":
+        _unset({"maxUnavailable": "25%", "maxSurge": "25%"})(strategy.setdefault("rollingUpdate", {}))
+    _unset({"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})(spec)
+
+
+def _replica_set(obj: Obj) -> None:
+    _unset({"replicas": 1})(obj["spec"])
+
+
+def _webhook(obj: Obj) -> None:
+    _unset(
+        {
+            "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
+            "timeoutSeconds": 10,
+        }
+    )(obj)
+
+
+def _mutating_webhook(obj: Obj) -> None:
+    _webhook(obj)
+    _unset({"reinvocationPolicy": "Never"})(obj)
+
+
+def _rule(obj: Obj) -> None:
+    _unset({"scope": "*"})(obj)
+
+
+def _crd(obj: Obj) -> None:
+    spec = obj["spec"]
+    names = spec["names"]
+    kind = names.get("kind") or ""
+    _setter({"singular": kind.lower()})(names)
+    if kind:
+        _setter({"listKind": f"{kind}List"})(names)
+    _unset({"conversion": {"strategy": "None"}})(spec)
+
+
+def _subject(obj: Obj) -> None:
+    if not obj.get("apiGroup") and obj.get("kind") in {"User", "Group"}:
+        obj["apiGroup"] = _RBAC
+
+
+def _role_ref(obj: Obj) -> None:
+    _setter({"apiGroup": _RBAC})(obj)
+
+
+RULES: Mapping[str, Callable[[Obj], None]] = {
+    "Pod": _pod,
+    "PodSpec": _pod_spec,
+    "Container": _container,
+    "EphemeralContainer": _container,
+    "Probe": _setter({"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}),
+    "HTTPGetAction": _setter({"path": "/", "scheme": "HTTP"}),
+    "GRPCAction": _unset({"service": ""}),
+    "ObjectFieldSelector": _setter({"apiVersion": "v1"}),
+    "Volume": _volume,
+    "SecretVolumeSource": _unset({"defaultMode": _FILE_MODE}),
+    "ConfigMapVolumeSource": _unset({"defaultMode": _FILE_MODE}),
+    "DownwardAPIVolumeSource": _unset({"defaultMode": _FILE_MODE}),
+    "ProjectedVolumeSource": _unset({"defaultMode": _FILE_MODE}),
+    "ServiceAccountTokenProjection": _unset({"expirationSeconds": 3600}),
+    "HostPathVolumeSource": _unset({"type": ""}),
+    "ImageVolumeSource": _image_volume,
+    "AzureDiskVolumeSource": _unset({"readOnly": False}),
+    "PersistentVolumeClaimSpec": _unset({"volumeMode": "Filesystem"}),
+    "PersistentVolumeClaimStatus": _setter({"phase": "Pending"}),
+    "Service": _service,
+    "Secret": _setter({"type": "Opaque"}),
+    "Namespace": _namespace,
+    "NamespaceStatus": _setter({"phase": "Active"}),
+    "NodeStatus": _node_status,
+    "EndpointPort": _unset({"name": "", "protocol": "TCP"}),
+    "StatefulSet": _stateful_set,
+    "Deployment": _deployment,
+    "ReplicaSet": _replica_set,
+    "ValidatingWebhook": _webhook,
+    "MutatingWebhook": _mutating_webhook,
+    "RuleWithOperations": _rule,
+    "ServiceReference": _unset({"port": 443}),
+    "CustomResourceDefinition": _crd,
+    "Subject": _subject,
+    "RoleRef": _role_ref,
+    "PriorityClass": _unset({"preemptionPolicy": "PreemptLowerPriority"}),
+}
+"""By the name of the type."""

@@ -1,0 +1,211 @@
+"""JSON as a Go API server takes it in: fields it does not know fall away, values of a wrong type end the request, and what
+Go would not send back (zero values, empty lists) is not kept. For built-in kinds only; custom ones have ``structural``. Pure.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from regroup.sandbox.schema.quantity import QuantityError, canonical
+from regroup.sandbox.schema.typetable import STRUCTS, Field, Message
+
+Obj = dict[str, Any]
+
+_INTEGERS = {"int32": 2**31, "int64": 2**63}
+_GO_TYPES = {"string": "string", "bool": "bool", "int32": "int32", "int64": "int64", "double": "float64", "bytes": "[]uint8"}
+_TIME = re.compile(r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$")
+
+
+class DecodeFailure(ValueError):
+    """A value of a type that the field cannot hold; the message is the Go decoder's."""
+
+
+def decode(message: Message, value: Mapping[str, Any]) -> tuple[Obj, list[str]]:
+    """The object as it is kept, and the paths of the fields that nobody knows, in document order. Raises ``DecodeFailure``."""
+    reader = _Reader()
+    return reader.message(message, value, "", ""), reader.unknown
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+
+    def message(self, message: Message, value: Mapping[str, Any], path: str, go_path: str) -> Obj:
+        fields = message.fields
+        for key in value:
+            if key not in fields:
+                self.unknown.append(f"{path}{key}")
+        result: Obj = {}
+        for name, entry in fields.items():
+            raw = value.get(name)
+            kept = None if raw is None else self._field(message, entry, raw, f"{path}{name}", f"{go_path}.{name}")
+            kept = _as_sent(message, entry, kept)
+            if kept is not None or (entry.always and entry.card != "one") or _sent_as_null(entry):
+                result[name] = kept
+        return result
+
+    def _field(self, owner: Message, entry: Field, value: Any, path: str, go_path: str) -> Any:
+        where = f"{owner.name}{go_path}"
+        match entry.card:
+            case "list":
+                if not isinstance(value, list):
+                    raise _wrong(value, where, f"[]{_go_type(owner, entry)}")
+                return [self._one(owner, entry, item, f"{path}[{index}]", go_path) for index, item in enumerate(value)]
+            case "map":
+                if not isinstance(value, dict):
+                    raise _wrong(value, where, f"map[string]{_go_type(owner, entry)}")
+                return {key: self._one(owner, entry, item, f"{path}.{key}", go_path) for key, item in value.items()}
+            case _:
+                return self._one(owner, entry, value, path, go_path)
+
+    def _one(self, owner: Message, entry: Field, value: Any, path: str, go_path: str) -> Any:
+        where = f"{owner.name}{go_path}"
+        held = owner.held(entry)
+        if held is None:
+            return _scalar(owner, entry, value, where)
+        if value is None:
+            value = {}
+        if not isinstance(value, dict):
+            raise _wrong(value, where, _go_type(owner, entry))
+        return self.message(held, value, f"{path}.", go_path)
+
+
+def zero(message: Message) -> Obj:
+    """A value of the type with nothing set, as it is sent."""
+    return _Reader().message(message, {}, "", "")
+
+
+def _as_sent(message: Message, entry: Field, value: Any) -> Any:
+    """What Go encodes for the field: None for nothing."""
+    if entry.card != "one":
+        return value or None
+    if entry.pointer:
+        return value
+    held = message.held(entry)
+    if held is not None:
+        if value is None:
+            value = zero(held)
+        return None if entry.omitzero and not value else value
+    match entry.type:
+        case "time" | "microtime" | "raw" | "json" | "fields" | "bytes":
+            return value or None
+        case "quantity":
+            return "0" if value is None else value
+        case "intstr":
+            return 0 if value is None and not entry.omitzero else value
+        case "string":
+            return value or ("" if entry.always else None)
+        case "bool":
+            return value or (False if entry.always else None)
+        case _:
+            return value or (0 if entry.always else None)
+
+
+def _sent_as_null(entry: Field) -> bool:
+    if entry.card != "one" or entry.omitzero:
+        return False
+    if entry.pointer:
+        return entry.always
+    return entry.type in STRUCTS and entry.type in {"time", "microtime", "raw"}
+
+
+def _scalar(owner: Message, entry: Field, value: Any, where: str) -> Any:
+    kind = entry.type
+    if kind in {"raw", "json", "fields"}:
+        return value
+    if value is None:
+        # An element of a list or a map.
+        return "" if kind == "string" else None
+    if kind in {"quantity", "time", "microtime", "intstr"}:
+        return _struct(kind, value, where)
+    if kind == "string" and isinstance(value, str):
+        return value
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind == "bytes" and isinstance(value, str):
+        return _base64(value)
+    if kind == "double" and isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    if kind in _INTEGERS and isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int) and -_INTEGERS[kind] <= value < _INTEGERS[kind]:
+            return value
+        raise _wrong(value, where, _go_type(owner, entry), number=True)
+    raise _wrong(value, where, _go_type(owner, entry))
+
+
+def _struct(kind: str, value: Any, where: str) -> Any:
+    match kind:
+        case "quantity":
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise DecodeFailure(canonical_rule())
+            try:
+                return canonical(value)
+            except QuantityError as error:
+                raise DecodeFailure(str(error)) from error
+        case "intstr":
+            if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31):
+                return value
+            raise _wrong(value, where, "int32", number=isinstance(value, int | float) and not isinstance(value, bool))
+        case _:
+            return _time(value, where, micro=kind == "microtime")
+
+
+def canonical_rule() -> str:
+    """What the decoder says to a quantity that is neither text nor number."""
+    try:
+        canonical("")
+    except QuantityError as error:
+        return str(error)
+    raise AssertionError
+
+
+def _time(value: Any, where: str, *, micro: bool) -> str:
+    if not isinstance(value, str):
+        raise _wrong(value, where, "string")
+    layout = "2006-01-02T15:04:05.000000Z07:00" if micro else "2006-01-02T15:04:05Z07:00"
+    if not _TIME.match(value):
+        raise DecodeFailure(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"')
+    try:
+        moment = datetime.fromisoformat(value).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise DecodeFailure(f'parsing time "{value}": out of range') from error
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+
+
+def _base64(value: str) -> str:
+    try:
+        raw = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        position = next((at for at, letter in enumerate(value) if not re.match(r"[A-Za-z0-9+/]", letter)), len(value))
+        raise DecodeFailure(f"illegal base64 data at input byte {position}") from error
+    return base64.b64encode(raw).decode()
+
+
+def _go_type(owner: Message, entry: Field) -> str:
+    held = owner.held(entry)
+    if held is None:
+        return entry.go_type or _GO_TYPES.get(entry.type, entry.type)
+    return f"{held.package.rsplit('.', 1)[-1]}.{held.name}"
+
+
+def _wrong(value: Any, where: str, go_type: str, *, number: bool = False) -> DecodeFailure:
+    return DecodeFailure(
+        f"json: cannot unmarshal {_json_kind(value, number=number)} into Go struct field {where} of type {go_type}"
+    )
+
+
+def _json_kind(value: Any, *, number: bool) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case int() | float():
+            return f"number {value}" if number else "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"
