@@ -189,6 +189,11 @@ def _condition(pod: KubeletPod, kind: str, facts: tuple[str, str, str], now: flo
 
 
 def _time(moment: float) -> str:
+    return _second(int(moment))
+
+
+@lru_cache(maxsize=4096)
+def _second(moment: int) -> str:
     return timestamp(datetime.fromtimestamp(moment, UTC))
 
 
