@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from regroup.kube import resources as kube
-from regroup.sandbox.kinds import columns, event_columns, pod_columns
+from regroup.sandbox.kinds import columns, event_columns, pod_columns, prepare
 from regroup.sandbox.kinds.builder import REPLICAS, built_in
 from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.kinds.events import core_field
@@ -51,16 +51,27 @@ BUILTINS: tuple[KindDefinition, ...] = (
         status=True,
         generation=True,
         columns=pod_columns.COLUMNS,
+        prepare=prepare.pod,
         fields=_POD_FIELDS,
     ),
-    built_in(kube.NODES, short_names=("no",), status=True, columns=columns.NODES, fields=("spec.unschedulable",)),
-    built_in(kube.NAMESPACES, short_names=("ns",), status=True, columns=columns.NAMESPACES, fields=("status.phase",)),
+    built_in(
+        kube.NODES, short_names=("no",), status=True, columns=columns.NODES, prepare=prepare.node, fields=("spec.unschedulable",)
+    ),
+    built_in(
+        kube.NAMESPACES,
+        short_names=("ns",),
+        status=True,
+        columns=columns.NAMESPACES,
+        prepare=prepare.namespace,
+        fields=("status.phase",),
+    ),
     built_in(
         kube.SERVICES,
         short_names=("svc",),
         categories=_ALL,
         status=True,
         columns=columns.SERVICES,
+        prepare=prepare.service,
         fields=("spec.clusterIP", "spec.type"),
     ),
     built_in(kube.CONFIGMAPS, short_names=("cm",), columns=columns.CONFIGMAPS),

@@ -1,5 +1,6 @@
 """Defaults of the built-in types, as an API server sets them: one rule a type, wherever the type is used. Pure."""
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -102,6 +103,13 @@ def _service(obj: Obj) -> None:
         _unset({"allocateLoadBalancerNodePorts": True})(spec)
 
 
+def _secret(obj: Obj) -> None:
+    # Text that was given plain is written into the data and not kept.
+    for key, value in (obj.pop("stringData", None) or {}).items():
+        obj.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
+    _setter({"type": "Opaque"})(obj)
+
+
 def _namespace(obj: Obj) -> None:
     name = obj["metadata"].get("name")
     if name:
@@ -121,7 +129,8 @@ def _stateful_set(obj: Obj) -> None:
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
-        _unset({"partition": 0, "maxUnavailable": 1})(strategy["rollingUpdate"])
+        # A server of 1.36 drops maxUnavailable unless its feature is on; here it is kept when it is asked for, and not filled in.
+        _unset({"partition": 0})(strategy["rollingUpdate"])
     _setter({"whenDeleted": "Retain", "whenScaled": "Retain"})(spec.setdefault("persistentVolumeClaimRetentionPolicy", {}))
     _unset({"replicas": 1, "revisionHistoryLimit": 10})(spec)
 
@@ -200,7 +209,7 @@ RULES: Mapping[str, Callable[[Obj], None]] = {
     "PersistentVolumeClaimSpec": _unset({"volumeMode": "Filesystem"}),
     "PersistentVolumeClaimStatus": _setter({"phase": "Pending"}),
     "Service": _service,
-    "Secret": _setter({"type": "Opaque"}),
+    "Secret": _secret,
     "Namespace": _namespace,
     "NamespaceStatus": _setter({"phase": "Active"}),
     "NodeStatus": _node_status,

@@ -174,9 +174,9 @@ _SCALAR_SCHEMAS: dict[str, Obj] = {
     "microtime": {"type": "string", "format": "date-time"},
     "quantity": {"format": "quantity", "oneOf": [{"type": "string"}, {"type": "number"}]},
     "intstr": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
-    "raw": {"type": "object"},
+    "raw": {"type": "object", "x-kubernetes-map-type": "atomic"},
     "json": {},
-    "fields": {"type": "object"},
+    "fields": {"type": "object", "x-kubernetes-map-type": "atomic"},
 }
 
 
