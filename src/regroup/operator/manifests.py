@@ -106,7 +106,6 @@ def deployment(options: ManifestOptions) -> list[Manifest]:
         "spec": {
             "serviceAccountName": SERVICE_ACCOUNT,
             "terminationGracePeriodSeconds": 15,
-            "priorityClassName": "system-cluster-critical",
             "securityContext": {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [container],
             "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],

@@ -6,7 +6,8 @@ Webhooks are answered by every replica, controllers run in the one that leads. L
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import structlog
@@ -23,7 +24,7 @@ from regroup.runtime.clock import Clock
 from regroup.runtime.election import Election
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.health import HealthServer
-from regroup.runtime.manager import Manager
+from regroup.runtime.manager import EndedEarly, Manager
 from regroup.runtime.metrics import Metrics
 from regroup.wire.client import Client
 from regroup.wire.errors import NotFound
@@ -54,7 +55,6 @@ class Operator:
         lws_webhook.register(self.admission)
         self.manager = Manager(client, clock=clock, rng=rng, namespaces=config.namespaces, metrics=self.metrics)
         self.recorder = EventRecorder(client, component=COMPONENT, instance=config.identity, clock=clock)
-        self.manager.add(self.recorder.run, name="events")
         lws_setup.setup(
             self.manager,
             recorder=self.recorder,
@@ -69,6 +69,8 @@ class Operator:
         self.webhook_port = 0
         self.metrics_port = 0
         self._webhooks_up = asyncio.Event()
+        self._missing: list[str] = []
+        self._measure()
 
     @property
     def ready(self) -> asyncio.Event:
@@ -89,12 +91,13 @@ class Operator:
                 await self._follow(tasks, certificates)
             if self._config.metrics_port is not None:
                 tasks.create_task(self._serve_health(self._config.metrics_port), name="health")
-            await self._lead()
-            raise asyncio.CancelledError
+            # Beside each other, so that at the stop the lease is given back while the last events are written.
+            tasks.create_task(self.recorder.run(), name="events")
+            tasks.create_task(self._lead(), name="controllers")
 
     async def check(self) -> None:
         """See that the cluster serves our resources and lets us read what we watch. Raises ``NotInstalled`` or ``WireError``."""
-        namespaces = self._config.namespaces or [None]
+        namespaces: Sequence[str | None] = self._config.namespaces or [None]
         try:
             for namespace in namespaces:
                 await self._client.list(LEADERWORKERSETS, namespace=namespace, limit=1)
@@ -105,11 +108,43 @@ class Operator:
                 await self._client.list(resource, namespace=namespace, limit=1)
         await self._client.list(NODES, limit=1)
 
+    def _measure(self) -> None:
+        """What the parts know of themselves, as gauges."""
+
+        def queues(count: str) -> Iterable[tuple[tuple[str, ...], float]]:
+            return (((one.name,), float(getattr(one.queue.statistics(), count))) for one in self.manager.controllers)
+
+        gauges = self.metrics.gauges
+        gauges("workqueue_depth", "Keys that wait for a worker", ("name",), lambda: queues("ready"))
+        gauges("regroup_queue_failing", "Keys whose last pass failed", ("name",), lambda: queues("failing"))
+        gauges(
+            "regroup_cache_objects",
+            "Objects in the cache",
+            ("resource",),
+            lambda: (((one.resource,), float(one.objects)) for one in self.manager.cache.statistics()),
+        )
+        gauges(
+            "regroup_watch_silence_seconds",
+            "Seconds since a kind was last heard of",
+            ("resource",),
+            lambda: (
+                ((one.resource,), max((source.deaf_for for source in one.reflectors), default=0.0))
+                for one in self.manager.cache.statistics()
+            ),
+        )
+        gauges(
+            "regroup_events",
+            "Events by what became of them",
+            ("outcome",),
+            lambda: (((name,), float(value)) for name, value in asdict(self.recorder.statistics()).items()),
+        )
+
     async def _lead(self) -> None:
         if self._election is None:
             await self.manager.run()
         else:
             await self._election.run(self._manage)
+        raise EndedEarly("the controllers ended although they must run as long as the process")
 
     async def _manage(self) -> None:
         self.metrics.leading(LEASE, leads=True)
@@ -151,21 +186,26 @@ class Operator:
                 certificates.follow_files(certificate=folder / "tls.crt", key=folder / "tls.key"), name="mounted certificate"
             )
             return
-        announce: Callable[[bytes], Awaitable[None]]
         if config.webhook_url:
-            announce = self._register
-            await announce(certificates.ca)
-            tasks.create_task(certificates.keep(on_trust=announce), name="certificate")
+            await self._register(certificates.ca)
+            tasks.create_task(certificates.keep(on_trust=self._keep_registered), name="certificate")
         else:
-            announce = self._trust
-            await announce(certificates.ca)
+            await self._trust(certificates.ca)
             tasks.create_task(
-                certificates.keep(client=self._client, namespace=config.home, secret=SECRET, on_trust=announce),
+                certificates.keep(client=self._client, namespace=config.home, secret=SECRET, on_trust=self._trust),
                 name="certificate",
             )
 
     async def _trust(self, ca: bytes) -> None:
-        await trust(self._client, _CONFIGURATIONS, ca)
+        missing = await trust(self._client, _CONFIGURATIONS, ca)
+        if missing and missing != self._missing:
+            self._log.warning("webhook configurations are missing: objects and pods are not admitted by us", missing=missing)
+        self._missing = missing
+
+    async def _keep_registered(self, ca: bytes) -> None:
+        """See that our webhooks are still registered and trust us."""
+        if await trust(self._client, _CONFIGURATIONS, ca):
+            await self._register(ca)
 
     async def _register(self, ca: bytes) -> None:
         """Register our webhooks by URL, for an operator outside the cluster."""

@@ -18,6 +18,10 @@ from aiohttp import web
 
 BODY_LIMIT = 16 * 1024 * 1024
 """Bytes of a review that are taken: several times the size that an API server stores."""
+CAUSES_LIMIT = 100
+"""Bad fields that are told of one object."""
+MESSAGE_LIMIT = 8192
+"""Characters of a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +138,13 @@ class AdmissionServer:
                 self._allowed += 1
             else:
                 self._denied += 1
-        return _encode(request.uid, response)
+        return _encode(request, response)
 
     async def serve(self, *, host: str, port: int, context: ssl.SSLContext, ready: Callable[[int], None] | None = None) -> None:
         """Serve HTTPS until cancelled; ``ready`` gets the port that was bound. Raises ``OSError`` for a port that is taken."""
         app = web.Application(client_max_size=BODY_LIMIT)
         app.router.add_post("/{path:.*}", self._post)
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=5.0)
+        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
         try:
             site = web.TCPSite(runner, host, port, ssl_context=context)
@@ -181,20 +185,35 @@ def _decode(body: bytes) -> AdmissionRequest:
             user=(raw.get("userInfo") or {}).get("username", ""),
             dry_run=bool(raw.get("dryRun")),
         )
-    except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not an AdmissionReview: {error}"[:300]) from error
 
 
-def _encode(uid: str, response: AdmissionResponse) -> bytes:
-    answer: dict[str, Any] = {"uid": uid, "allowed": response.allow}
+def _encode(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
+    answer: dict[str, Any] = {"uid": request.uid, "allowed": response.allow}
     if response.allow and response.patch:
         answer["patchType"] = "JSONPatch"
         answer["patch"] = base64.b64encode(msgspec.json.encode(list(response.patch))).decode()
     if not response.allow:
-        status: dict[str, Any] = {"code": response.code, "reason": response.reason, "message": response.message}
-        if response.causes:
-            status["details"] = {"causes": list(response.causes)}
-        answer["status"] = status
+        answer["status"] = _status(request, response)
     if response.warnings:
         answer["warnings"] = [warning[:256] for warning in response.warnings]
     return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer})
+
+
+def _status(request: AdmissionRequest, response: AdmissionResponse) -> dict[str, Any]:
+    """The refusal, with the details by which kubectl tells it as it does for built-in kinds: which object, which fields."""
+    meta = (request.object or request.old_object or {}).get("metadata") or {}
+    details = {
+        "name": request.name or meta.get("name") or meta.get("generateName") or "",
+        "group": request.group,
+        "kind": request.kind,
+        "causes": list(response.causes[:CAUSES_LIMIT]),
+    }
+    return {
+        "status": "Failure",
+        "code": response.code,
+        "reason": response.reason,
+        "message": response.message[:MESSAGE_LIMIT],
+        "details": {name: value for name, value in details.items() if value},
+    }

@@ -4,13 +4,15 @@ Self-managed: a CA and a serving certificate live in one Secret, so that all rep
 them missing, damaged or near their end makes new ones, with the resourceVersion as precondition; the others take what won.
 The CA outlives the serving certificate, and a new CA is trusted beside the old one until all serve under the new.
 Outside a cluster the pair is only kept in memory.
+
+API servers are told of a new CA before anything is served under it, and a replica that is behind never takes a newer CA away.
 """
 
 import asyncio
 import base64
 import ssl
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
@@ -27,17 +29,18 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from regroup.kube.resources import SECRETS
 from regroup.runtime.clock import Clock
 from regroup.wire.client import Client
-from regroup.wire.errors import AlreadyExists, Conflict, NotFound, WireError
+from regroup.wire.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound, WireError
 from regroup.wire.resource import Resource
 
 CA_LIFE = timedelta(days=3650)
+TRUST_ATTEMPTS = 5
 SERVING_LIFE = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=60)
 """A certificate with less than this to live is replaced."""
 BACKDATE = timedelta(minutes=10)
 """Certificates start this much in the past, for API servers whose clock is behind."""
-CHECK_PERIOD = 3600.0
-"""Seconds between looks at the certificate's age, and at mounted files."""
+CHECK_PERIOD = 60.0
+"""Seconds between looks at the certificate's age and at who trusts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +93,40 @@ def refreshed(bundle: Bundle | None, names: Sequence[str], *, now: datetime) -> 
         return issue(names, now=now)
     try:
         ca = x509.load_pem_x509_certificates(bundle.ca)[0]
-        if ca.not_valid_after_utc - now < RENEW_BEFORE + SERVING_LIFE:
+        _check_pair(ca, bundle.ca_key)
+        if not _lives(ca, now=now, at_least=RENEW_BEFORE + SERVING_LIFE):
             return issue(names, now=now, trusted=bundle.ca)
-        serving = x509.load_pem_x509_certificate(bundle.certificate)
-        serialization.load_pem_private_key(bundle.key, password=None)
-        if serving.issuer == ca.subject and serving.not_valid_after_utc - now >= RENEW_BEFORE and set(names) <= _names(serving):
-            serving.verify_directly_issued_by(ca)
+        if _serves(bundle, ca, names, now=now):
             return bundle
         return renew(bundle, names, now=now)
-    except (ValueError, TypeError, IndexError, InvalidSignature):
+    except (ValueError, TypeError, IndexError):
         return issue(names, now=now)
 
 
-class Certificates:
-    """What the admission server serves with, kept fresh.
+def _serves(bundle: Bundle, ca: x509.Certificate, names: Sequence[str], *, now: datetime) -> bool:
+    """Whether the serving pair fits itself, the CA and the names, and lives for a while."""
+    try:
+        serving = x509.load_pem_x509_certificate(bundle.certificate)
+        _check_pair(serving, bundle.key)
+        serving.verify_directly_issued_by(ca)
+        covered = _names(serving)
+    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+        return False
+    return _lives(serving, now=now, at_least=RENEW_BEFORE) and {_plain(name) for name in names} <= covered
 
-    ``on_trust`` is called with the CA bundle whenever it changes, before the certificate that needs it is served.
-    """
+
+def _lives(certificate: x509.Certificate, *, now: datetime, at_least: timedelta) -> bool:
+    return certificate.not_valid_before_utc <= now and certificate.not_valid_after_utc - now >= at_least
+
+
+def _check_pair(certificate: x509.Certificate, key: bytes) -> None:
+    """Raises ``ValueError`` when the key is not the certificate's."""
+    if serialization.load_pem_private_key(key, password=None).public_key() != certificate.public_key():
+        raise ValueError("the key does not belong to the certificate")
+
+
+class Certificates:
+    """What the admission server serves with, kept fresh."""
 
     def __init__(self, *, names: Sequence[str], clock: Clock, log: Any = None) -> None:
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -125,32 +145,39 @@ class Certificates:
 
     async def load(self, *, client: Client | None = None, namespace: str = "", secret: str = "") -> None:
         """Get or make the bundle: in the Secret when a client is given, else in memory. Raises ``WireError``."""
-        if client is None:
-            bundle = refreshed(self._bundle, self._names, now=self._clock.now())
-        else:
-            bundle = await self._from_secret(client, namespace=namespace, name=secret)
-        if bundle != self._bundle:
-            self._use(bundle)
+        self._use(await self._look(client, namespace=namespace, secret=secret))
 
     async def keep(
-        self, *, client: Client | None = None, namespace: str = "", secret: str = "", on_trust: Callable[[bytes], Any]
+        self,
+        *,
+        client: Client | None = None,
+        namespace: str = "",
+        secret: str = "",
+        on_trust: Callable[[bytes], Awaitable[None]],
     ) -> None:
-        """Look every hour, for ever; ``on_trust`` may be a coroutine function."""
+        """Look every minute, for ever.
+
+        Each look calls ``on_trust`` with the CA bundle, also with an unchanged one, so that whoever lost it or came late gets
+        it; a new certificate is served only after that has succeeded.
+        """
         while True:
             await asyncio.sleep(CHECK_PERIOD)
-            before = self.ca
             try:
-                await self.load(client=client, namespace=namespace, secret=secret)
-                if self.ca != before:
-                    answer = on_trust(self.ca)
-                    if asyncio.iscoroutine(answer):
-                        await answer
+                bundle = await self._look(client, namespace=namespace, secret=secret)
+                await on_trust(bundle.ca)
             except WireError as error:
-                self._log.warning("certificates not looked at; trying again in an hour", error=str(error)[:300])
+                self._log.warning("certificates not looked at; trying again", error=str(error)[:300])
+            else:
+                self._use(bundle)
+
+    async def _look(self, client: Client | None, *, namespace: str, secret: str) -> Bundle:
+        if client is None:
+            return refreshed(self._bundle, self._names, now=self._clock.now())
+        return await self._from_secret(client, namespace=namespace, name=secret)
 
     def use_files(self, *, certificate: Path, key: Path) -> None:
         """Serve with mounted files, for instance from cert-manager. Raises ``OSError`` or ``ssl.SSLError``."""
-        self.context.load_cert_chain(certificate, key)
+        _load(self.context, certificate.read_bytes(), key.read_bytes())
 
     async def follow_files(self, *, certificate: Path, key: Path, period: float = 30.0) -> None:
         """Load the files again whenever they change, for ever."""
@@ -179,18 +206,13 @@ class Certificates:
             wanted = refreshed(stored, self._names, now=self._clock.now())
             if wanted == stored:
                 return wanted
-            body: dict[str, Any] = {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "type": "Opaque",
-                "metadata": {"name": name, "namespace": namespace},
-                "data": _to_data(wanted),
-            }
+            new = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": name, "namespace": namespace}}
+            body: dict[str, Any] = {**(current or new), "data": {**((current or {}).get("data") or {}), **_to_data(wanted)}}
             try:
                 if current is None:
                     await client.create(SECRETS, body, namespace=namespace)
                 else:
-                    body["metadata"]["resourceVersion"] = current["metadata"]["resourceVersion"]
+                    # What was read carries its resourceVersion: a write in between makes this a Conflict.
                     await client.replace(SECRETS, name, body, namespace=namespace)
             except (AlreadyExists, Conflict):
                 # Another replica was faster: take what it wrote.
@@ -200,37 +222,70 @@ class Certificates:
         raise WireError(f"the Secret {namespace}/{name} keeps changing under us")
 
     def _use(self, bundle: Bundle) -> None:
-        # ssl reads certificates only from files; these are readable by us alone and gone at once.
-        with tempfile.TemporaryDirectory(prefix="regroup-cert-") as folder:
-            certificate, key = Path(folder, "tls.crt"), Path(folder, "tls.key")
-            certificate.write_bytes(bundle.certificate)
-            key.touch(mode=0o600)
-            key.write_bytes(bundle.key)
-            self.context.load_cert_chain(certificate, key)
+        if self._bundle is None or (self._bundle.certificate, self._bundle.key) != (bundle.certificate, bundle.key):
+            _load(self.context, bundle.certificate, bundle.key)
         self._bundle = bundle
 
 
-async def trust(client: Client, configurations: Mapping[Resource, Sequence[str]], ca: bytes) -> None:
-    """Put ``ca`` into every webhook of the named configurations that does not have it yet. Raises ``WireError``.
+async def trust(client: Client, configurations: Mapping[Resource, Sequence[str]], ca: bytes) -> list[str]:
+    """Make every webhook of the named configurations trust ``ca``; those that do already are left alone. Raises ``WireError``.
 
-    A configuration that is not there is left alone: whoever installs it later is served at the next look.
+    Returns the configurations that are not there: whoever installs them later is served at the next look.
     """
-    text = base64.b64encode(ca).decode()
+    missing = []
     for resource, names in configurations.items():
         for name in names:
-            try:
-                current = await client.get(resource, name, type=dict)
-            except NotFound:
-                continue
-            operations: list[dict[str, Any]] = [
-                {"op": "add", "path": f"/webhooks/{position}/clientConfig/caBundle", "value": text}
-                for position, webhook in enumerate(current.get("webhooks") or [])
-                if (webhook.get("clientConfig") or {}).get("caBundle") != text
+            for attempt in range(TRUST_ATTEMPTS):
+                try:
+                    if not await _trust_one(client, resource, name, ca):
+                        missing.append(f"{resource}/{name}")
+                    break
+                except (Conflict, Invalid, BadRequest):
+                    # Somebody changed the list of webhooks after we read it.
+                    if attempt + 1 == TRUST_ATTEMPTS:
+                        raise
+    return missing
+
+
+async def _trust_one(client: Client, resource: Resource, name: str, ca: bytes) -> bool:
+    try:
+        current = await client.get(resource, name, type=dict)
+    except NotFound:
+        return False
+    text = base64.b64encode(ca).decode()
+    operations: list[dict[str, Any]] = []
+    for position, webhook in enumerate(current.get("webhooks") or []):
+        if not _covers((webhook.get("clientConfig") or {}).get("caBundle"), ca):
+            path = f"/webhooks/{position}"
+            operations += [
+                {"op": "test", "path": f"{path}/name", "value": webhook.get("name")},
+                {"op": "add", "path": f"{path}/clientConfig/caBundle", "value": text},
             ]
-            if operations:
-                version = current["metadata"]["resourceVersion"]
-                test = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
-                await client.json_patch(resource, name, [test, *operations])
+    if operations:
+        await client.json_patch(resource, name, operations)
+    return True
+
+
+def _covers(bundle: str | None, ca: bytes) -> bool:
+    """Whether a ``caBundle`` has all certificates of ``ca``: one with more is that of a replica that is ahead of us."""
+    try:
+        trusted = x509.load_pem_x509_certificates(base64.b64decode(bundle or ""))
+    except (ValueError, TypeError):
+        return False
+    return set(x509.load_pem_x509_certificates(ca)) <= set(trusted)
+
+
+def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Serve with this pair from the next handshake on. A bad one raises ``ssl.SSLError`` and changes nothing."""
+    # ssl reads certificates only from files; these are readable by us alone and gone at once.
+    with tempfile.TemporaryDirectory(prefix="regroup-cert-") as folder:
+        certificate_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        certificate_file.write_bytes(certificate)
+        key_file.touch(mode=0o600)
+        key_file.write_bytes(key)
+        # A pair that does not fit would leave a context without any certificate, so another one tries it first.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate_file, key_file)
+        context.load_cert_chain(certificate_file, key_file)
 
 
 def _serving(
@@ -281,6 +336,14 @@ def _names(certificate: x509.Certificate) -> set[str]:
     return {*extension.get_values_for_type(x509.DNSName), *map(str, extension.get_values_for_type(x509.IPAddress))}
 
 
+def _plain(name: str) -> str:
+    """A name as a certificate gives it back."""
+    try:
+        return str(ip_address(name))
+    except ValueError:
+        return name
+
+
 def _first_certificate(pem: bytes) -> bytes:
     return _pem(x509.load_pem_x509_certificates(pem)[0]) if pem else b""
 
@@ -301,13 +364,13 @@ def _to_data(bundle: Bundle) -> dict[str, str]:
 def _from_data(data: Mapping[str, str]) -> Bundle | None:
     try:
         ca, ca_key, certificate, key = (base64.b64decode(data[name]) for name in ("ca.crt", "ca.key", "tls.crt", "tls.key"))
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, TypeError):
         return None
     return Bundle(ca, ca_key, certificate, key)
 
 
-def _stamp(*paths: Path) -> tuple[float, ...] | None:
+def _stamp(*paths: Path) -> tuple[tuple[int, int], ...] | None:
     try:
-        return tuple(path.stat().st_mtime for path in paths)
+        return tuple((found.st_mtime_ns, found.st_ino) for found in (path.stat() for path in paths))
     except OSError:
         return None

@@ -1,9 +1,10 @@
 """Leader election on a ``coordination.k8s.io`` Lease, with client-go's rules.
 
 A candidate trusts only its own monotonic clock: a lease is free when its record has not changed for ``lease_duration`` as seen
-by us, whatever times stand in it. The leader renews every ``retry_period`` and gives up when no renewal succeeded within
-``renew_deadline``, so that two never lead at once as long as clocks run at about the same speed. Each request has a time limit
-below the deadline. A clean stop releases the lease; losing it ends the process.
+by us, whatever times stand in it. The leader renews every ``retry_period`` and gives up ``renew_deadline`` after it *began* the
+last renewal that succeeded, so that two never lead at once as long as clocks run at about the same speed and the leader's work
+ends within the difference to ``lease_duration``. Each request has a time limit below the deadline. A clean stop releases the
+lease; losing it ends the process.
 """
 
 import asyncio
@@ -19,9 +20,11 @@ from regroup.kube.meta import ObjectView, View
 from regroup.kube.resources import LEASES
 from regroup.runtime.clock import Clock, micro_timestamp
 from regroup.wire.client import Client
-from regroup.wire.errors import AlreadyExists, Conflict, NotFound, WireError
+from regroup.wire.errors import AlreadyExists, Conflict, Forbidden, NotFound, Unauthorized, WireError
 
 JITTER = 1.2
+RELEASE_LIMIT = 3.0
+"""Seconds for giving the lease back at the stop: the process must end soon (case C126)."""
 
 
 class LeadershipLost(Exception):
@@ -92,6 +95,10 @@ class Election:
         self._log = (log or structlog.get_logger("election")).bind(lease=f"{namespace}/{name}", identity=identity)
         self._observed: Lease | None = None
         self._observed_at = 0.0
+        self._renewed_at = 0.0
+        """When the last attempt that succeeded began: the server's record cannot be older."""
+        self._written = False
+        """Whether a write of ours may have reached the server."""
         self._leads = False
 
     def statistics(self) -> ElectionStatistics:
@@ -101,10 +108,18 @@ class Election:
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lease, then run ``lead`` while it is held.
 
-        Returns when ``lead`` returns. Raises ``LeadershipLost`` after cancelling ``lead`` when the lease was lost.
+        Returns when ``lead`` returns. Raises ``LeadershipLost`` after cancelling ``lead`` when the lease was lost, and
+        ``Forbidden``, ``Unauthorized`` or ``NotFound`` (no such namespace) when the first look shows that we can never hold it.
         Cancelling is a clean stop: the lease is released so that the next candidate need not wait.
         """
-        await self._acquire()
+        try:
+            await self._acquire()
+            await self._hold(lead)
+        finally:
+            self._leads = False
+            await self._release()
+
+    async def _hold(self, lead: Callable[[], Awaitable[None]]) -> None:
         self._leads = True
         self._log.info("leading")
         work = asyncio.ensure_future(lead())
@@ -115,16 +130,16 @@ class Election:
                 renewal.result()
             work.result()
         finally:
-            self._leads = False
-            for task in (renewal, work):
+            # The work ends before the lease is given away, and the lease is kept until the work has ended: two never act at once.
+            for task in (work, renewal):
                 task.cancel()
-            # The work has ended before the lease is given away: two never act at once.
-            await asyncio.gather(renewal, work, return_exceptions=True)
-            await self._release()
+                await asyncio.gather(task, return_exceptions=True)
 
     async def _acquire(self) -> None:
         waiting_for = ""
-        while not await self._try():
+        first = True
+        while not await self._try(strict=first):
+            first = False
             holder = self._observed.spec.holder_identity or "" if self._observed else ""
             if holder != waiting_for:
                 waiting_for = holder
@@ -132,10 +147,9 @@ class Election:
             await asyncio.sleep(self._timing.retry_period * (1 + (JITTER - 1) * self._rng.random()))
 
     async def _renew(self) -> None:
-        last = self._clock.monotonic()
         while True:
             await asyncio.sleep(self._timing.retry_period)
-            left = last + self._timing.renew_deadline - self._clock.monotonic()
+            left = self._renewed_at + self._timing.renew_deadline - self._clock.monotonic()
             try:
                 async with asyncio.timeout(max(left, 0)):
                     while not await self._try():
@@ -146,30 +160,38 @@ class Election:
                 raise LeadershipLost(
                     f"the lease {self._namespace}/{self._name} was not renewed within {self._timing.renew_deadline:g} s"
                 ) from None
-            last = self._clock.monotonic()
 
     def _held_by_another(self) -> bool:
         return self._observed is not None and (self._observed.spec.holder_identity or "") not in {"", self._identity}
 
-    async def _try(self) -> bool:
-        """One attempt to take or keep the lease. True when it is ours now."""
+    async def _try(self, *, strict: bool = False) -> bool:
+        """One attempt to take or keep the lease. True when it is ours now. ``strict`` raises what waiting will not mend."""
+        began = self._clock.monotonic()
         try:
             async with asyncio.timeout(self._timing.renew_deadline / 2):
-                return await self._attempt()
+                ours = await self._attempt()
         except (WireError, TimeoutError) as error:
+            if strict and isinstance(error, Forbidden | Unauthorized | NotFound):
+                raise
             quiet = isinstance(error, Conflict)
             (self._log.debug if quiet else self._log.warning)("lease attempt failed", error=str(error)[:300] or "timed out")
             return False
+        if ours:
+            self._renewed_at = began
+        return ours
 
     async def _attempt(self) -> bool:
         try:
             lease = await self._client.get(LEASES, self._name, namespace=self._namespace, type=Lease)
         except NotFound:
+            if self._held_by_another() and not self._ran_out():
+                # Somebody deleted it under its holder, who may still believe in it.
+                return False
             return await self._create()
         self._observe(lease)
         spec = lease.spec
         mine = spec.holder_identity == self._identity
-        if not mine and spec.holder_identity and self._clock.monotonic() < self._observed_at + self._duration(spec):
+        if not mine and spec.holder_identity and not self._ran_out():
             return False
         body = self._body(
             acquired=spec.acquire_time if mine and spec.acquire_time else self._clock.now(),
@@ -177,11 +199,13 @@ class Election:
         )
         # Between the GET and this PUT another may have taken it: the resourceVersion makes that a Conflict.
         body["metadata"]["resourceVersion"] = lease.metadata.resource_version
+        self._written = True
         self._observe(await self._client.replace(LEASES, self._name, body, namespace=self._namespace, type=Lease))
         return True
 
     async def _create(self) -> bool:
         body = self._body(acquired=self._clock.now(), transitions=0)
+        self._written = True
         try:
             self._observe(await self._client.create(LEASES, body, namespace=self._namespace, type=Lease))
         except AlreadyExists:
@@ -189,23 +213,43 @@ class Election:
         return True
 
     async def _release(self) -> None:
-        lease = self._observed
-        if lease is None or lease.spec.holder_identity != self._identity:
+        """Give the lease back if it is ours. Looks first: a renewal that was cut off at the stop may have been done or not."""
+        if not self._written:
             return
-        now = self._clock.now()
-        body = self._body(acquired=now, transitions=lease.spec.lease_transitions or 0)
+        try:
+            async with asyncio.timeout(RELEASE_LIMIT):
+                while not await self._try_release():
+                    pass
+        except (WireError, TimeoutError) as error:
+            why = str(error)[:300] or "timed out"
+            self._log.warning("lease not released; the next leader waits for it to run out", error=why)
+
+    async def _try_release(self) -> bool:
+        try:
+            lease = await self._client.get(LEASES, self._name, namespace=self._namespace, type=Lease)
+        except NotFound:
+            return True
+        if lease.spec.holder_identity != self._identity:
+            return True
+        body = self._body(acquired=self._clock.now(), transitions=lease.spec.lease_transitions or 0)
         body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
         body["metadata"]["resourceVersion"] = lease.metadata.resource_version
         try:
-            async with asyncio.timeout(self._timing.renew_deadline / 2):
-                await self._client.replace(LEASES, self._name, body, namespace=self._namespace)
-        except (WireError, TimeoutError) as error:
-            self._log.warning("lease not released; the next leader waits for it to run out", error=str(error)[:300])
-        else:
-            self._log.info("released the lease")
+            await self._client.replace(LEASES, self._name, body, namespace=self._namespace)
+        except Conflict:
+            # The cut-off renewal was done in between: look again.
+            return False
+        self._log.info("released the lease")
+        return True
+
+    def _ran_out(self) -> bool:
+        """Whether the lease as we last saw it has not been renewed for its whole length."""
+        spec = self._observed.spec if self._observed else LeaseSpec()
+        return self._clock.monotonic() >= self._observed_at + self._duration(spec)
 
     def _duration(self, spec: LeaseSpec) -> float:
-        return float(spec.lease_duration_seconds or self._timing.lease_duration)
+        """Never less than our own, whatever the record says; a holder with a longer one is given it."""
+        return max(float(spec.lease_duration_seconds or 0), self._timing.lease_duration)
 
     def _observe(self, lease: Lease) -> None:
         if self._observed is None or self._observed.metadata.resource_version != lease.metadata.resource_version:

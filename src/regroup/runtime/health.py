@@ -48,6 +48,7 @@ class HealthServer:
 
     async def _render(self, _: web.Request) -> web.Response:
         assert self._metrics is not None  # noqa: S101 - the route exists only then
+        self._metrics.refresh()
         page = await asyncio.to_thread(self._metrics.render)
         return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 

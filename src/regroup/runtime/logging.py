@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any, Literal, TextIO
 
 import msgspec
@@ -14,13 +15,24 @@ def _encode(event: dict[str, Any], **_: Any) -> str:
     return msgspec.json.encode(event, enc_hook=str).decode()
 
 
+def _printable(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Text from pods must not forge lines or move a terminal's cursor; JSON escapes by itself."""
+    for name, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[name] = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in value)
+    return event
+
+
 def configure(*, format: LogFormat, level: str = "info", stream: TextIO | None = None) -> None:
     """Send all logs to ``stream`` (standard error by default). ``console`` is coloured only on a terminal."""
     target = stream or sys.stderr
     renderer: Any = (
         structlog.processors.JSONRenderer(serializer=_encode)
         if format == "json"
-        else structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0)
+        # Plain tracebacks: the pretty ones print local variables, which may be secrets.
+        else structlog.dev.ConsoleRenderer(
+            colors=target.isatty(), pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+        )
     )
     chain: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -28,8 +40,7 @@ def configure(*, format: LogFormat, level: str = "info", stream: TextIO | None =
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
-    if format == "json":
-        chain.append(structlog.processors.format_exc_info)
+    chain.append(structlog.processors.format_exc_info if format == "json" else _printable)
     structlog.configure(
         processors=[*chain, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),

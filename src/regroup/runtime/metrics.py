@@ -41,6 +41,7 @@ class Metrics:
         self._workers = Gauge("controller_runtime_max_concurrent_reconciles", "Workers", ("controller",), registry=registry)
         self._leader = Gauge("leader_election_master_status", "1 while this process leads", ("name",), registry=registry)
         self._children: dict[str, _ControllerChildren] = {}
+        self._readers: list[_Reader] = []
 
     def controller(self, name: str, *, workers: int) -> None:
         """Announce a controller, so that its series exist before its first pass."""
@@ -75,7 +76,9 @@ class Metrics:
         self, name: str, documentation: str, labels: tuple[str, ...], read: Callable[[], Iterable[tuple[tuple[str, ...], float]]]
     ) -> None:
         """A gauge that is read when the page is asked for: ``read`` gives label values and the number, from ``.statistics()``."""
-        self.registry.register(_Reader(name, documentation, labels, read))
+        reader = _Reader(name, documentation, labels, read)
+        self._readers.append(reader)
+        self.registry.register(reader)
 
     def counter(self, name: str, documentation: str, labels: tuple[str, ...]) -> Counter:
         """A counter of our own, ``regroup_*`` or ``lws_*``."""
@@ -86,6 +89,11 @@ class Metrics:
     ) -> Histogram:
         """A histogram of our own."""
         return Histogram(name, documentation, labels, buckets=buckets, registry=self.registry)
+
+    def refresh(self) -> None:
+        """Read the gauges now. For the event loop's thread, which owns what they read; before each ``render``."""
+        for reader in self._readers:
+            reader.refresh()
 
     def render(self) -> bytes:
         """The page, in Prometheus' text format. Takes milliseconds: call it in a thread."""
@@ -111,12 +119,16 @@ class _Reader(Collector):
         self, name: str, documentation: str, labels: tuple[str, ...], read: Callable[[], Iterable[tuple[tuple[str, ...], float]]]
     ) -> None:
         self._name, self._documentation, self._labels, self._read = name, documentation, labels, read
+        self._values: list[tuple[tuple[str, ...], float]] = []
+
+    def refresh(self) -> None:
+        self._values = list(self._read())
 
     def describe(self) -> Iterable[Metric]:
         yield GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
 
     def collect(self) -> Iterable[Metric]:
         family = GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
-        for labels, value in self._read():
+        for labels, value in self._values:
             family.add_metric(labels, value)
         yield family
