@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 from regroup.kube.meta import HasMeta
 from regroup.runtime.clock import Clock
 from regroup.runtime.reflector import READ_TIMEOUT, Reflector, ReflectorStatistics
-from regroup.runtime.store import Change, Indexer, Store
+from regroup.runtime.store import Change, Indexer, Store, UnionStore
 from regroup.wire.client import Client
 from regroup.wire.resource import Resource
 
@@ -29,9 +29,9 @@ class InformerStatistics:
 class Informer(Generic[T]):
     """One kind: its store, and who is told of changes. Made by ``Cache.informer``."""
 
-    def __init__(self, resource: Resource, *, indexers: Mapping[str, Indexer[T]] | None = None) -> None:
+    def __init__(self, resource: Resource, *, store: Store[T]) -> None:
         self.resource = resource
-        self.store: Store[T] = Store(indexers=indexers)
+        self.store = store
         self.reflectors: list[Reflector[T]] = []
         self._handlers: list[Callable[[Change[T]], None]] = []
 
@@ -71,7 +71,7 @@ class Cache:
         log: Any = None,
     ) -> None:
         self._client, self._clock, self._rng = client, clock, rng
-        self._namespaces = tuple(namespaces)
+        self._namespaces = tuple(dict.fromkeys(namespaces))
         self._read_timeout = read_timeout
         self._log = log
         self._informers: dict[tuple[Resource, type[Any], str, str], Informer[Any]] = {}
@@ -93,10 +93,11 @@ class Cache:
             for name, function in (indexers or {}).items():
                 known.store.add_indexer(name, function)
             return cast("Informer[T]", known)
-        informer: Informer[T] = Informer(resource, indexers=indexers)
-        for namespace in self._scopes(resource):
-            # Several namespaces share one store, so a relist of one must not delete the others' objects.
-            store = informer.store if len(self._scopes(resource)) == 1 else _Slice(informer.store, namespace or "")
+        scopes = self._scopes(resource)
+        # Each namespace has a store of its own, so that its relist is whole by itself and touches nobody else's objects.
+        parts: list[Store[T]] = [Store(indexers=indexers) for _ in scopes]
+        informer = Informer(resource, store=parts[0] if len(parts) == 1 else UnionStore(parts))
+        for namespace, store in zip(scopes, parts, strict=True):
             informer.reflectors.append(
                 Reflector(
                     self._client,
@@ -155,29 +156,3 @@ class Cache:
         assert self._tasks is not None  # noqa: S101 - callers have looked
         for reflector in informer.reflectors:
             self._tasks.create_task(reflector.run(), name=f"watch of {informer.resource}")
-
-
-class _Slice(Store[T]):
-    """One namespace's part of a shared store, as its reflector writes it."""
-
-    def __init__(self, whole: Store[T], namespace: str) -> None:
-        super().__init__()
-        self._whole, self._namespace = whole, namespace
-
-    def upsert(self, obj: T) -> list[Change[T]]:
-        return self._whole.upsert(obj)
-
-    def remove(self, obj: T) -> list[Change[T]]:
-        return self._whole.remove(obj)
-
-    def replace(self, objects: Any) -> list[Change[T]]:
-        fresh = list(objects)
-        present = {obj.metadata.name for obj in fresh}
-        changes = [change for obj in fresh for change in self._whole.upsert(obj)]
-        for obj in self._whole.values():
-            if obj.metadata.namespace == self._namespace and obj.metadata.name not in present:
-                changes += self._whole.remove(obj)
-        return changes
-
-    def __len__(self) -> int:
-        return sum(1 for obj in self._whole.values() if obj.metadata.namespace == self._namespace)

@@ -5,6 +5,7 @@ growing pause; one that is too slow is cut off; no failure stops the others.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -14,12 +15,19 @@ import structlog
 from regroup.kube.meta import HasMeta
 from regroup.runtime.cache import Informer
 from regroup.runtime.clock import Clock
-from regroup.runtime.queue import QueueClosed, QueueStatistics, WorkQueue
+from regroup.runtime.queue import BACKOFF_CAP, QueueClosed, QueueStatistics, WorkQueue
 from regroup.runtime.store import Change
-from regroup.wire.errors import Conflict, NotFound, WireError
+from regroup.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests, WireError
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=HasMeta)
+
+STOP_GRACE = 3.0
+"""Seconds that passes under way get to end when the controller stops; within what is left of a lost lease."""
+CONFLICT_CAP = 1.0
+"""Seconds: the longest pause after meeting somebody else's write; waiting longer would not make the next try luckier."""
+RETRY_AFTER_CAP = 300.0
+"""Seconds: no server makes us wait longer for one key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,7 @@ class ControllerStatistics:
     failed: int
     terminal: int
     timed_out: int
+    unmapped: int
     queue: QueueStatistics
 
 
@@ -64,6 +73,7 @@ class Controller(Generic[K]):
         clock: Clock,
         workers: int = 8,
         timeout: float = 30.0,
+        stop_grace: float = STOP_GRACE,
         metrics: ControllerMetrics | None = None,
         log: Any = None,
     ) -> None:
@@ -73,11 +83,12 @@ class Controller(Generic[K]):
         self._clock = clock
         self._workers = workers
         self._timeout = timeout
+        self._stop_grace = stop_grace
         self._log = (log or structlog.get_logger("controller")).bind(controller=name)
         self._metrics: ControllerMetrics | None = None
         if metrics is not None:
             self.measure(metrics)
-        self._passes = self._failed = self._terminal = self._timed_out = 0
+        self._passes = self._failed = self._terminal = self._timed_out = self._unmapped = 0
 
     def measure(self, metrics: ControllerMetrics) -> None:
         """Count passes there; the first that is given stays."""
@@ -86,27 +97,39 @@ class Controller(Generic[K]):
             metrics.controller(self.name, workers=self._workers)
 
     def watches(self, informer: Informer[T], map: Callable[[Change[T]], Iterable[K]]) -> None:
-        """Look at the keys that ``map`` names whenever an object of ``informer`` changes."""
+        """Look at the keys that ``map`` names whenever an object of ``informer`` changes.
+
+        What is there before the watch begins has low priority, so that changes are not behind it.
+        """
+        filled = False
 
         def handle(change: Change[T]) -> None:
-            low = not informer.synced
-            for key in map(change):
+            low = not (filled and informer.synced)
+            for key in self._keys(map, change):
                 self.queue.add(key, low=low)
 
         informer.add_handler(handle)
+        filled = True
 
     async def run(self) -> None:
-        """Work until cancelled; passes under way are cancelled with it, which every pass must stand."""
+        """Work until cancelled. Passes under way then have ``stop_grace`` seconds to end before they are cut off."""
+        workers = [asyncio.create_task(self._work(), name=f"{self.name} worker {number}") for number in range(self._workers)]
         try:
-            async with asyncio.TaskGroup() as tasks:
-                for number in range(self._workers):
-                    tasks.create_task(self._work(), name=f"{self.name} worker {number}")
+            ended, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_COMPLETED)
+            for worker in ended:
+                worker.result()  # a worker ends only by a bug, which ends the controller
         finally:
             self.queue.shut_down()
+            # A second cancellation does not wait any more.
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait(workers, timeout=self._stop_grace)
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
 
     def statistics(self) -> ControllerStatistics:
         return ControllerStatistics(
-            self.name, self._passes, self._failed, self._terminal, self._timed_out, self.queue.statistics()
+            self.name, self._passes, self._failed, self._terminal, self._timed_out, self._unmapped, self.queue.statistics()
         )
 
     async def _work(self) -> None:
@@ -134,11 +157,12 @@ class Controller(Generic[K]):
             self._log.error("pass failed for good", key=str(key), error=str(error)[:500])
         except (Conflict, NotFound) as error:
             # The cache is behind the server: the next look sees what changed. No failure of anybody.
-            self._retry(key)
+            lost_race = isinstance(error, Conflict) and not isinstance(error, AlreadyExists)
+            self.queue.add_rate_limited(key, cap=CONFLICT_CAP if lost_race else BACKOFF_CAP)
             outcome = "requeue"
             self._log.debug("pass met a change", key=str(key), error=str(error)[:300])
         except WireError as error:
-            self._fail(key)
+            self._fail(key, at_least=_asked_to_wait(error))
             self._log.warning(
                 "pass failed; it is tried again", key=str(key), error=str(error)[:500], failures=self.queue.failures(key)
             )
@@ -146,6 +170,13 @@ class Controller(Generic[K]):
             self._timed_out += 1
             self._fail(key)
             self._log.warning("pass took too long; it is tried again", key=str(key), limit=self._timeout)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Something that the pass waited for was cancelled, not this worker: it must not die of that unseen.
+            self._fail(key)
+            self._log.warning("pass was cut off from within; it is tried again", key=str(key))
         except Exception:  # noqa: BLE001 - the root of a pass: a bug on one key must not stop the others
             self._fail(key)
             self._log.exception("pass failed; it is tried again", key=str(key), failures=self.queue.failures(key))
@@ -158,9 +189,23 @@ class Controller(Generic[K]):
         if self._metrics is not None:
             self._metrics.observe_pass(self.name, result=outcome, seconds=self._clock.monotonic() - began)
 
-    def _fail(self, key: K) -> None:
+    def _fail(self, key: K, *, at_least: float = 0.0) -> None:
         self._failed += 1
-        self._retry(key)
+        self.queue.add_rate_limited(key, at_least=at_least)
 
-    def _retry(self, key: K) -> None:
-        self.queue.add_rate_limited(key)
+    def _keys(self, map: Callable[[Change[T]], Iterable[K]], change: Change[T]) -> list[K]:
+        try:
+            return list(map(change))
+        except Exception:  # noqa: BLE001 - the root of an event: one odd object must not stop the watch of all others
+            self._unmapped += 1
+            meta = change.object.metadata
+            self._log.exception("a change could not be mapped to keys", namespace=meta.namespace, name=meta.name)
+            return []
+
+
+def _asked_to_wait(error: WireError) -> float:
+    """Seconds that the server asked for, at least one when it is overloaded and did not say."""
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    if asked is None:
+        return 1.0 if isinstance(error, TooManyRequests) else 0.0
+    return min(asked, RETRY_AFTER_CAP)

@@ -19,10 +19,13 @@ K = TypeVar("K", bound=Hashable)
 BACKOFF_BASE = 0.005
 BACKOFF_CAP = 60.0
 """Seconds: a key that always fails is looked at once a minute."""
+RETRY_RATE = 50.0
+RETRY_BURST = 200
+"""Retries a second over all keys, and how many may come at once: what fails together must not come back together."""
 
 
 class QueueClosed(Exception):
-    """The queue was shut down and is empty."""
+    """The queue was shut down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,9 @@ class QueueStatistics:
 class WorkQueue(Generic[K]):
     """Keys to work on. ``get`` hands out a key, ``done`` gives it back."""
 
-    def __init__(self, *, clock: Clock) -> None:
+    def __init__(self, *, clock: Clock, retry_rate: float = RETRY_RATE, retry_burst: int = RETRY_BURST) -> None:
         self._clock = clock
+        self._bucket = _Bucket(rate=retry_rate, burst=retry_burst)
         self._high: deque[K] = deque()
         self._low: deque[K] = deque()
         self._dirty: dict[K, bool] = {}
@@ -92,14 +96,21 @@ class WorkQueue(Generic[K]):
         self._due[key] = at
         self._sequence += 1
         heapq.heappush(self._heap, (at, self._sequence, key))
+        if len(self._heap) > 2 * len(self._due) + 64:
+            self._compact()
         self._arm()
 
-    def add_rate_limited(self, key: K) -> None:
-        """Have ``key`` looked at again after a pause that doubles with each failure: 5 ms to a minute."""
+    def add_rate_limited(self, key: K, *, at_least: float = 0.0, cap: float = BACKOFF_CAP) -> float:
+        """Have ``key`` looked at again after a pause that doubles with each failure, from 5 ms to ``cap``; returns the pause.
+
+        ``at_least`` seconds when the server asked for them; longer while more keys fail than the overall rate lets back.
+        """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self._retried += 1
-        self.add_after(key, min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(failures, 30)))
+        pause = max(min(cap, BACKOFF_BASE * 2.0 ** min(failures, 30)), at_least, self._bucket.take(self._clock.monotonic()))
+        self.add_after(key, pause)
+        return pause
 
     def forget(self, key: K) -> None:
         """``key`` went well: its next failure starts with the shortest pause."""
@@ -137,17 +148,23 @@ class WorkQueue(Generic[K]):
             self._wake()
 
     def shut_down(self) -> None:
-        """Take nothing more; waiting ``get`` calls end."""
+        """Take and hand out nothing more; waiting ``get`` calls end. What waits is dropped: the next process looks at all."""
         self._closed = True
+        self._high.clear()
+        self._low.clear()
+        self._dirty.clear()
+        self._due.clear()
+        self._heap.clear()
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
 
     def __len__(self) -> int:
-        return sum(1 for key in self._dirty if key not in self._processing)
+        return len(self._dirty) - sum(1 for key in self._processing if key in self._dirty)
 
     def statistics(self) -> QueueStatistics:
         return QueueStatistics(
@@ -200,6 +217,11 @@ class WorkQueue(Generic[K]):
         self._timer_at = at
         self._timer = asyncio.get_running_loop().call_later(max(0.0, at - self._clock.monotonic()), self._fire)
 
+    def _compact(self) -> None:
+        """Drop superseded entries, so that a key that is put off for hours again and again does not pile up."""
+        self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+        heapq.heapify(self._heap)
+
     def _fire(self) -> None:
         self._timer = None
         self._promote()
@@ -210,3 +232,19 @@ class WorkQueue(Generic[K]):
             if not waiter.done():
                 waiter.set_result(None)
                 return
+
+
+class _Bucket:
+    """Tokens that come back at a steady rate; taking more than there are means waiting for them."""
+
+    def __init__(self, *, rate: float, burst: int) -> None:
+        if rate <= 0 or burst < 1:
+            raise ValueError(f"a bucket needs a rate above 0 and a burst of at least 1, got {rate:g} and {burst}")
+        self._rate, self._burst = rate, float(burst)
+        self._tokens, self._at = self._burst, 0.0
+
+    def take(self, now: float) -> float:
+        """Take one token; returns the seconds until it is there."""
+        self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate) - 1.0
+        self._at = now
+        return max(0.0, -self._tokens / self._rate)
