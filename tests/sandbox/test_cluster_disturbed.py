@@ -25,7 +25,7 @@ async def all_ready(cluster: Cluster) -> list[dict[str, Any]]:
         found = await items(client, PODS)
         return found if len(found) == COUNT and all(condition(pod, "Ready")[0] == "True" for pod in found) else None
 
-    return await eventually(ready, within=400)
+    return await eventually(ready, within=400, every=0.5)
 
 
 async def create_all(cluster: Cluster, **fields: Any) -> None:
