@@ -65,7 +65,7 @@ def prepare_create(definition: KindDefinition, obj: Obj, *, namespace: str, now:
         meta["generation"] = 1
     result = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
     result |= {key: value for key, value in obj.items() if key not in result}
-    if definition.status:
+    if definition.status and not definition.status_on_create:
         result.pop("status", None)
     return result
 

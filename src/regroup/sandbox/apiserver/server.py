@@ -117,7 +117,7 @@ class ApiServer:
         match verb:
             case "create" if not target.name:
                 body = read_body(request, served.resource)
-                written = await self._writer.create(context, served.to_stored(body))
+                written = await self._writer.create(context, body)
             case "update":
                 written = await self._writer.update(context, read_body(request, served.resource))
             case "patch":

@@ -4,6 +4,7 @@ A write that changes nothing is not stored and gives no event. A patch without a
 webhook was asked is tried again on the new state.
 """
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +19,10 @@ from regroup.sandbox.apiserver.routing import Target, flag
 from regroup.sandbox.apiserver.selection import selection
 from regroup.sandbox.apiserver.storage import Key, Storage, Stored
 from regroup.sandbox.fieldmanager import manager as fields
+from regroup.sandbox.schema.decoding import DecodeFailure
 from regroup.sandbox.schema.errors import FieldError
 from regroup.wire import codec
+from regroup.wire.resource import Resource
 
 Obj = dict[str, Any]
 
@@ -79,12 +82,14 @@ class Writer:
         """POST of a new object. Raises ``Failure``."""
         served = context.served
         definition = served.definition
+        body = self._decoded(context, body)
         self._check_namespace(context, body)
         now = self._clock.now()
         obj = objects.prepare_create(definition, body, namespace=context.target.namespace, now=now, rng=self._rng)
         generated = bool((body.get("metadata") or {}).get("generateName")) and not (body.get("metadata") or {}).get("name")
         definition.default(obj)
         obj = fields.update(None, obj, manager=context.manager, subresource="", now=timestamp(now), schema=definition.schema)
+        definition.prepare(obj, None)
         obj = await self._admission.mutate(self._attributes(context, "CREATE", obj, None))
         objects.check_name(definition, obj)
         definition.default(obj)
@@ -101,6 +106,7 @@ class Writer:
                     "the server was not able to generate a unique name for the object",
                 )
             raise failures.already_exists(served.resource, key[1])
+        obj = served.to_stored(obj)
         if context.dry_run:
             return Written(self._unstored(served, obj), created=True)
         return Written(self._put(served, key, obj), created=True)
@@ -198,11 +204,12 @@ class Writer:
             None, patch, manager=context.manager, force=True, subresource="", now=timestamp(now), schema=served.definition.schema
         )
         managed = obj["metadata"].get("managedFields")
-        body = {**obj, "metadata": {**obj["metadata"], "name": target.name}}
+        body = self._decoded(context, {**obj, "metadata": {**obj["metadata"], "name": target.name}})
         prepared = objects.prepare_create(served.definition, body, namespace=target.namespace, now=now, rng=self._rng)
         if managed:
             prepared["metadata"]["managedFields"] = managed
         served.definition.default(prepared)
+        served.definition.prepare(prepared, None)
         prepared = await self._admission.mutate(self._attributes(context, "CREATE", prepared, None))
         objects.check_name(served.definition, prepared)
         served.definition.default(prepared)
@@ -211,6 +218,7 @@ class Writer:
         key = (prepared["metadata"].get("namespace", ""), target.name)
         if self._storage.get(served.stored_as, key) is not None:
             raise failures.already_exists(served.resource, target.name)
+        prepared = served.to_stored(prepared)
         if context.dry_run:
             return Written(self._unstored(served, prepared), created=True)
         return Written(self._put(served, key, prepared), created=True)
@@ -247,13 +255,14 @@ class Writer:
         versioned = bool((wanted.get("metadata") or {}).get("resourceVersion")) and operation == "Update"
         if wanted.get("kind", served.resource.kind) != served.resource.kind:
             raise failures.bad_request(f"the object is a {wanted.get('kind')}, not a {served.resource.kind}")
-        obj = objects.prepare_update(definition, wanted, live, subresource=target.subresource)
+        obj = objects.prepare_update(definition, self._decoded(context, wanted), live, subresource=target.subresource)
         definition.default(obj)
         if operation == "Update":
             now = timestamp(self._clock.now())
             obj = fields.update(
                 live, obj, manager=context.manager, subresource=target.subresource, now=now, schema=definition.schema
             )
+        definition.prepare(obj, live)
         if objects.same(obj, live):
             return Written(stored)
         obj = await self._admission.mutate(self._attributes(context, "UPDATE", obj, live))
@@ -271,9 +280,10 @@ class Writer:
             raise _Moved
         if objects.same(obj, live):
             return Written(stored)
+        obj = served.to_stored(obj)
         if context.dry_run:
             return Written(self._unstored(served, obj))
-        return self._store(served, key, served.to_stored(obj))
+        return self._store(served, key, obj)
 
     def _store(self, served: Served, key: Key, obj: Obj) -> Written:
         if objects.is_gone(obj):
@@ -319,14 +329,24 @@ class Writer:
 
     def _validate(self, context: WriteContext, obj: Obj, old: Obj | None) -> None:
         definition = context.served.definition
-        if definition.prune is not None:
-            unknown = definition.prune(obj)
-            _unknown_fields(context, unknown)
         if definition.warnings is not None:
             context.warnings.extend(definition.warnings(obj))
         errors: Sequence[FieldError] = definition.validate(obj, old)
         if errors:
             raise failures.invalid(definition.resource, obj["metadata"].get("name", ""), errors)
+
+    def _decoded(self, context: WriteContext, body: Obj) -> Obj:
+        """The object as its kind reads it. Raises ``Failure`` for values of wrong types, and what ``fieldValidation`` asks for."""
+        resource = context.served.resource
+        try:
+            obj, unknown = context.served.definition.decode(body)
+        except DecodeFailure as error:
+            if context.patches:
+                text = json.dumps(codec.encode(body).decode(), ensure_ascii=False)
+                raise Failure(422, "Invalid", f' "" is invalid: patch: Invalid value: {text}: {error}') from error
+            raise failures.bad_request(_cannot_handle(resource, str(error))) from error
+        _unknown_fields(context, unknown)
+        return obj
 
     def _check_namespace(self, context: WriteContext, body: Obj) -> None:
         served, namespace = context.served, context.target.namespace
@@ -395,6 +415,10 @@ def _terminating_namespace(obj: Obj) -> Obj:
     return {**obj, "status": {**(obj.get("status") or {}), "phase": "Terminating"}}
 
 
+def _cannot_handle(resource: Resource, why: str) -> str:
+    return f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}'
+
+
 def _unknown_fields(context: WriteContext, paths: Sequence[str]) -> None:
     """What ``fieldValidation`` says about fields that the schema does not know. Raises ``Failure`` (400) for Strict."""
     if not paths:
@@ -402,10 +426,6 @@ def _unknown_fields(context: WriteContext, paths: Sequence[str]) -> None:
     mode = context.query.get("fieldValidation", "Warn")
     if mode == "Strict":
         texts = ", ".join(f'unknown field "{path}"' for path in paths)
-        resource = context.served.resource
-        kind = resource.kind
-        raise failures.bad_request(
-            f"{kind} in version {resource.version!r} cannot be handled as a {kind}: strict decoding error: {texts}"
-        )
+        raise failures.bad_request(_cannot_handle(context.served.resource, f"strict decoding error: {texts}"))
     if mode != "Ignore":
         context.warnings.extend(f'unknown field "{path}"' for path in paths)

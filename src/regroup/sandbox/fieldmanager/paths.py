@@ -77,7 +77,7 @@ def owned(obj: Mapping[str, Any], schema: Mapping[str, Any]) -> frozenset[Path]:
 
 def _collect(value: Any, schema: Mapping[str, Any], path: Path, found: set[Path]) -> None:
     if isinstance(value, Mapping) and not is_atomic_map(schema):
-        if not value:
+        if not value and path:
             found.add(path)
         for name, child in value.items():
             _collect(child, property_schema(schema, name), (*path, ("f", name)), found)

@@ -55,7 +55,13 @@ BUILTINS: tuple[KindDefinition, ...] = (
         fields=_POD_FIELDS,
     ),
     built_in(
-        kube.NODES, short_names=("no",), status=True, columns=columns.NODES, prepare=prepare.node, fields=("spec.unschedulable",)
+        kube.NODES,
+        short_names=("no",),
+        status=True,
+        status_on_create=True,
+        columns=columns.NODES,
+        prepare=prepare.node,
+        fields=("spec.unschedulable",),
     ),
     built_in(
         kube.NAMESPACES,

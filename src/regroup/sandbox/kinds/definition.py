@@ -49,6 +49,8 @@ class KindDefinition:
     categories: tuple[str, ...] = ()
     status: bool = True
     """Whether there is a ``status`` subresource that separates spec and status."""
+    status_on_create: bool = False
+    """Whether a new object keeps the status that it is sent with (nodes)."""
     scale: tuple[str, str, str] | None = None
     """JSON paths of replicas in spec and status and of the selector, when there is a ``scale`` subresource."""
     generation: bool = True
@@ -69,8 +71,6 @@ class KindDefinition:
     """Beside ``metadata.name`` and ``metadata.namespace``, which every kind has."""
     custom: bool = False
     """A custom resource: no strategic merge patch."""
-    prune: Callable[[Obj], list[str]] | None = None
-    """Superseded by ``decode``."""
     warnings: Callable[[Obj], Sequence[str]] | None = None
 
     @property

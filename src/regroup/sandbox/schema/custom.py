@@ -46,8 +46,11 @@ def _definition(spec: Obj, version: Obj) -> KindDefinition:
 
 
 def _default(schema: Mapping[str, Any], obj: Obj) -> None:
-    structural.drop_nulls(obj, schema)
-    structural.default(obj, schema)
+    filled = deepcopy(obj)  # parts of the object may be shared with a stored one
+    structural.drop_nulls(filled, schema)
+    structural.default(filled, schema)
+    obj.clear()
+    obj.update(filled)
 
 
 def _decode(schema: Mapping[str, Any], obj: Obj) -> tuple[Obj, list[str]]:
