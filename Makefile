@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench lock clean
+.PHONY: help setup demo test test-real check format bench lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -30,7 +30,11 @@ demo: setup ## play the failure stories of the seeds on a local cluster
 	@$(BIN)/regroup demo
 
 test: setup ## all tests that need no Go
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -m "not real and not node"
+
+test-real: setup ## the suites on Kubernetes' own control plane (needs Go, or REGROUP_ASSETS)
+	@$(BIN)/python -m tests.planes.realplane.binaries
+	@$(BIN)/python -m pytest -q -m real
 
 check: setup ## lint, types, layers
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

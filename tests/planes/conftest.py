@@ -1,8 +1,28 @@
 """The plane that a suite runs on."""
 
+import logging
+from collections.abc import Iterator
+
 import pytest
+import structlog
+
 from tests.planes.plane import Plane
 from tests.planes.sandbox_plane import SandboxPlane
+
+
+@pytest.fixture(autouse=True)
+def plain_logs() -> Iterator[None]:
+    """Warnings and worse, one line each, with a traceback but without every local variable of a whole cluster."""
+    structlog.configure(
+        processors=[
+            structlog.stdlib.add_log_level,
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(key_order=["level", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+    )
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(params=[pytest.param("sandbox", marks=pytest.mark.looptime)])
