@@ -3,7 +3,9 @@
 import random
 
 BASE = 0.8
+"""Seconds: the shortest pause."""
 CAP = 30.0
+"""Seconds: the longest pause."""
 RESET = 120.0
 """Seconds without a failure after which the next one starts with the shortest pause again."""
 
@@ -15,6 +17,10 @@ class Backoff:
         self._rng = rng
         self._failures = 0
         self._last: float | None = None
+
+    def reset(self) -> None:
+        """All was well: the next failure starts with the shortest pause."""
+        self._failures = 0
 
     def next(self, now: float) -> float:
         """Seconds to wait after a failure at ``now`` (monotonic)."""

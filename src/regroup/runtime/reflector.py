@@ -22,7 +22,7 @@ from regroup.runtime.store import Change, Replacement, Store
 from regroup.wire import codec
 from regroup.wire.client import Client
 from regroup.wire.codec import DecodeError
-from regroup.wire.errors import ApiError, ConnectionFailed, Gone, ServerError, TooManyRequests, WireError
+from regroup.wire.errors import ApiError, ConnectionFailed, Forbidden, Gone, ServerError, TooManyRequests, Unauthorized, WireError
 from regroup.wire.events import WatchEvent
 from regroup.wire.resource import Resource
 
@@ -98,6 +98,8 @@ class Reflector(Generic[T]):
         self._careful = False
         """Objects come undecoded and are read one by one, because one of them did not fit."""
         self._alive_at: float | None = None
+        self._opened_at: float | None = None
+        """When the watch began that is open or was the last to be asked for; None when that was refused."""
         self._failures_in_row = 0
         self.synced = asyncio.Event()
         self._lists = self._watches = self._events = self._failures = self._unreadable = 0
@@ -153,10 +155,14 @@ class Reflector(Generic[T]):
             return 0.0
         if not _worth_resuming(error) or self._failures_in_row >= STUBBORN_FAILURES:
             self._version = ""
-        pause = self._backoff.next(self._clock.monotonic())
+        now = self._clock.monotonic()
+        if self._opened_at is not None and now - self._opened_at >= self._read_timeout:
+            # It was lost after a time of work, or of a silence that may be nothing but quiet: no reason to stay deaf for long.
+            self._backoff.reset()
+        pause = self._backoff.next(now)
         asked = error.retry_after if isinstance(error, ApiError) else None
-        if asked is not None:
-            pause = max(pause, min(asked, RETRY_AFTER_CAP))
+        if asked:
+            pause = min(asked, RETRY_AFTER_CAP) + self._rng.random()
         quiet = isinstance(error, Gone) or (isinstance(error, ConnectionFailed) and self._failures_in_row == 1)
         (self._log.debug if quiet else self._log.warning)(
             "watch failed; it is tried again", error=self._last_error, seconds=round(pause, 2)
@@ -264,6 +270,7 @@ class Reflector(Generic[T]):
     @asynccontextmanager
     async def _open(self, *, version: str, initial: bool) -> AsyncIterator[AsyncIterator[WatchEvent[Any]]]:
         self._watches += 1
+        self._opened_at = None
         async with self._client.watch(
             self._resource,
             type=self._wanted(),
@@ -275,11 +282,11 @@ class Reflector(Generic[T]):
             read_timeout=self._read_timeout,
             send_initial_events=initial,
         ) as events:
+            self._opened_at = self._clock.monotonic()
             yield events
 
     async def _follow(self, events: AsyncIterator[WatchEvent[Any]]) -> None:
         """Take events until the watch ends. The version moves with each, so that the next watch goes on right there."""
-        began = self._clock.monotonic()
         self._heard()
         handled = 0
         async for event in events:
@@ -296,8 +303,9 @@ class Reflector(Generic[T]):
                 await asyncio.sleep(0)
         self._heard()
         self._careful = False
-        if self._clock.monotonic() - began < SHORT_WATCH:
-            await asyncio.sleep(self._backoff.next(self._clock.monotonic()))
+        now = self._clock.monotonic()
+        if self._opened_at is not None and now - self._opened_at < SHORT_WATCH:
+            await asyncio.sleep(self._backoff.next(now))
 
     def _take(self, event: WatchEvent[Any]) -> str:
         """Bring one event into the store and tell of it. Returns the version of its object."""
@@ -385,4 +393,4 @@ def _worth_resuming(error: WireError) -> bool:
     if isinstance(error, ServerError):
         # 504 also says that the version is beyond the server's own, as after a restore of its database.
         return error.code != 504
-    return isinstance(error, ConnectionFailed | TooManyRequests)
+    return isinstance(error, ConnectionFailed | TooManyRequests | Unauthorized | Forbidden)
