@@ -64,8 +64,8 @@ async def _play(chosen: str | None, *, speed: float, seed: int) -> tuple[int, in
     rng = random.Random(seed)  # noqa: S311 - a repeatable story, not secrets
     console = Console(highlight=False)
     console.print(
-        f"A cluster of {NODES} simulated nodes and the operator, in this process. Time runs {speed:g} times faster than the\nwall; "
-        "the API server, the controllers, the scheduler, the kubelets and the operator's decisions are the real code."
+        f"A cluster of {NODES} simulated nodes and the operator, in this process. Time runs {speed:g} times faster than the wall.\n"
+        "The API server, the controllers, the scheduler, the kubelets and the operator are the code that also runs elsewhere."
     )
     webhooks: list[Operator] = []
 

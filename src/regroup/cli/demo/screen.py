@@ -44,7 +44,9 @@ class Screen:
         self._console.print(Text(f"  $ {text}", style="cyan"), soft_wrap=True)
 
     def event(self, kind: str, reason: str, note: str) -> None:
-        self._console.print(Text(f"  event {kind} {reason}: {note}", style="yellow" if kind == "Warning" else "blue"), soft_wrap=True)
+        self._console.print(
+            Text(f"  event {kind} {reason}: {note}", style="yellow" if kind == "Warning" else "blue"), soft_wrap=True
+        )
 
     def check(self, text: str, *, held: bool) -> None:
         mark, style = ("ok  ", "green") if held else ("FAIL", "bold red")

@@ -1,0 +1,162 @@
+"""Selectors, patches, quantities and YAML: texts that other programs write, read as Kubernetes reads them."""
+
+from decimal import Decimal
+from typing import Any
+
+import jsonpatch
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regroup.wire.codec import format_quantity, parse_quantity
+from regroup.wire.patches import PatchError, apply_json_patch, apply_merge_patch
+from regroup.wire.selectors import SelectorError, from_object, parse_field_selector, parse_label_selector
+from regroup.wire.yamlish import YamlError, dump, load_documents
+
+scalars = st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab~/é", max_size=3)
+documents = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab~/", max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(documents, documents)
+def test_json_patches_agree_with_a_library(old: Any, new: Any) -> None:
+    """RFC 6902: what another implementation computes as the difference leads to the same document here."""
+    operations = list(jsonpatch.make_patch(old, new))
+
+    assert apply_json_patch(old, operations) == new
+
+
+def test_a_failing_patch_changes_nothing() -> None:
+    """RFC 6902 5: all operations or none; a failed test is told apart from a patch that does not fit."""
+    document = {"a": [1, 2]}
+
+    with pytest.raises(PatchError) as raised:
+        apply_json_patch(document, [{"op": "remove", "path": "/a/0"}, {"op": "test", "path": "/a/0", "value": 3}])
+
+    assert raised.value.test_failed
+    assert document == {"a": [1, 2]}
+    with pytest.raises(PatchError) as raised:
+        apply_json_patch(document, [{"op": "replace", "path": "/b", "value": 1}])
+    assert not raised.value.test_failed
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "result"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        (["a"], {"a": "b"}, {"a": "b"}),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_merge_patch_follows_the_standards_table(target: Any, patch: Any, result: Any) -> None:
+    """RFC 7386, appendix A."""
+    assert apply_merge_patch(target, patch) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "matches"),
+    [
+        ("a=b,c!=d", {"a": "b"}, True),
+        ("a=b,c!=d", {"a": "b", "c": "d"}, False),
+        ("e in (f, g),h", {"e": "g", "h": ""}, True),
+        ("e notin (f)", {}, True),
+        ("!i", {"i": "1"}, False),
+        ("example.com/role==x", {"example.com/role": "x"}, True),
+        ("n>3", {"n": "4"}, True),
+        ("", {"any": "thing"}, True),
+    ],
+)
+def test_label_selectors(text: str, labels: dict[str, str], matches: bool) -> None:
+    """The forms that kubectl and clients send."""
+    assert parse_label_selector(text).matches(labels) is matches
+
+
+@pytest.mark.parametrize("text", ["a in b", "=x", "a b", "a=b c"])
+def test_label_selectors_that_make_no_sense_are_refused(text: str) -> None:
+    """The message names the part."""
+    with pytest.raises(SelectorError, match="unable to parse"):
+        parse_label_selector(text)
+
+
+def test_selectors_of_objects_and_fields() -> None:
+    """matchLabels with matchExpressions; field selectors with escapes."""
+    selector = from_object({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "DoesNotExist"}]})
+
+    assert selector.matches({"a": "b"})
+    assert not selector.matches({"a": "b", "c": ""})
+    found = parse_field_selector(r"metadata.name=x\,y,status.phase!=Running")
+    assert [(entry.path, entry.value, entry.equal) for entry in found] == [
+        ("metadata.name", "x,y", True),
+        ("status.phase", "Running", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("500m", "0.5"),
+        ("1Gi", str(2**30)),
+        ("1e3", "1000"),
+        ("2", "2"),
+        ("1.5k", "1500"),
+        (4, "4"),
+        ("0", "0"),
+        ("1E", str(10**18)),
+    ],
+)
+def test_quantities(text: str | int, number: str) -> None:
+    """Binary and decimal suffixes, exponents, plain numbers."""
+    assert parse_quantity(text) == Decimal(number)
+
+
+@given(st.integers(0, 10**18), st.integers(0, 9))
+def test_quantities_survive_their_own_text(value: int, places: int) -> None:
+    """What is written reads back as the same number."""
+    number = Decimal(value).scaleb(-places)
+
+    assert parse_quantity(format_quantity(number)) == number
+
+
+@pytest.mark.parametrize("text", ["", "x", "1Zi", "1 Gi", "--1"])
+def test_what_is_no_quantity(text: str) -> None:
+    with pytest.raises(ValueError, match="not a quantity"):
+        parse_quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("no", False), ("on", True), ("y", True), ("N", False), ("010", 8), ("0o10", 8), ("0x10", 16), ("1e3", 1000),
+        ("1.5", 1.5), ("2020-01-01", "2020-01-01"), ("12:30:00", "12:30:00"), ("'no'", "no"), ("~", None), ("1_000", 1000),
+    ],
+)  # fmt: skip
+def test_scalars_by_kubectls_rules(text: str, value: Any) -> None:
+    """What kubectl makes of these, and not what YAML 1.2 or PyYAML do."""
+    assert load_documents(f"a: {text}") == [{"a": value}]
+
+
+def test_documents_and_errors_have_lines() -> None:
+    """Many documents, empty ones left out; a key set twice is an error with its line."""
+    assert load_documents("a: 1\n---\n---\n- 2\n") == [{"a": 1}, [2]]
+    with pytest.raises(YamlError, match=r"line 2: key 'a' is set twice"):
+        load_documents("a: 1\na: 2\n")
+    with pytest.raises(YamlError, match="line 2"):
+        load_documents("a: [1\nb: }")
+
+
+@given(documents)
+def test_what_is_dumped_reads_back(value: Any) -> None:
+    """Strings that look like numbers or booleans are quoted."""
+    assert load_documents(dump({"value": value})) == [{"value": value}]
+
+
+@pytest.mark.parametrize("text", ["no", "1", "1e3", "null", "", "0x1", "line\nline", "010"])
+def test_strings_stay_strings(text: str) -> None:
+    assert load_documents(dump({"a": text})) == [{"a": text}]
