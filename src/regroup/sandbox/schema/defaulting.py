@@ -24,7 +24,7 @@ def fill(message: Message, value: Obj, rules: Rules) -> None:
 
 def _fill_field(owner: Message, entry: Field, value: Any, rules: Rules) -> None:
     held = owner.held(entry)
-    if held is None:
+    if held is None or value is None:
         return
     values = value if entry.card == "list" else list(value.values()) if entry.card == "map" else [value]
     for each in values:
