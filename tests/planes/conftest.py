@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
-
 from tests.planes.plane import Plane
+from tests.planes.real_plane import RealPlane
+from tests.planes.realplane.binaries import PlaneUnavailable, find
 from tests.planes.sandbox_plane import SandboxPlane
 
 
@@ -25,7 +26,13 @@ def plain_logs() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-@pytest.fixture(params=[pytest.param("sandbox", marks=pytest.mark.looptime)])
+@pytest.fixture(params=[pytest.param("sandbox", marks=pytest.mark.looptime), pytest.param("real", marks=pytest.mark.real)])
 def plane(request: pytest.FixtureRequest) -> Plane:
     """A control plane that does not run yet: ``async with plane:`` starts it with the operator on it, in the test's own time."""
-    return SandboxPlane()
+    if request.param == "sandbox":
+        return SandboxPlane()
+    try:
+        find(build=False)
+    except PlaneUnavailable as error:
+        pytest.fail(f"the real plane is asked for and not there: {error}")
+    return RealPlane()

@@ -64,7 +64,7 @@ async def _play(chosen: str | None, *, speed: float, seed: int) -> tuple[int, in
     rng = random.Random(seed)  # noqa: S311 - a repeatable story, not secrets
     console = Console(highlight=False)
     console.print(
-        f"A cluster of {NODES} simulated nodes and the operator, in this process. Time runs {speed:g} times faster than the wall.\n"
+        f"A cluster of {NODES} simulated nodes and the operator, in this process. Time runs {speed:g} times as fast.\n"
         "The API server, the controllers, the scheduler, the kubelets and the operator are the code that also runs elsewhere."
     )
     webhooks: list[Operator] = []
