@@ -5,6 +5,9 @@ Callers catch by meaning (``NotFound``, ``Conflict``), never by number.
 
 from typing import Any
 
+TEXT_LIMIT = 8192
+"""Characters of a server's message that are kept."""
+
 
 class WireError(Exception):
     """Anything that went wrong between us and an API server."""
@@ -41,8 +44,8 @@ class ApiError(WireError):
     @property
     def causes(self) -> list[dict[str, str]]:
         """``details.causes``: one entry a bad field, with ``field``, ``reason`` and ``message``."""
-        details = self.status.get("details") or {}
-        return list(details.get("causes") or [])
+        causes = _details(self.status).get("causes")
+        return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []
 
 
 class BadRequest(ApiError):
@@ -102,12 +105,17 @@ def api_error(
 ) -> ApiError:
     """The typed error for an HTTP status code and the ``Status`` body (None when the body was not one)."""
     status = status or {}
-    reason = str(status.get("reason") or "")
-    message = str(status.get("message") or fallback)
+    reason = str(status.get("reason") or "")[:TEXT_LIMIT]
+    message = str(status.get("message") or fallback)[:TEXT_LIMIT]
     if retry_after is None:
-        seconds = (status.get("details") or {}).get("retryAfterSeconds")
-        retry_after = float(seconds) if seconds else None
+        seconds = _details(status).get("retryAfterSeconds")
+        retry_after = float(seconds) if isinstance(seconds, int) and seconds > 0 else None
     cls = _BY_CODE.get(code, ServerError if code >= 500 else ApiError)
     if code == 409 and reason == "AlreadyExists":
         cls = AlreadyExists
     return cls(code, reason=reason, message=message, status=status, retry_after=retry_after)
+
+
+def _details(status: dict[str, Any]) -> dict[str, Any]:
+    details = status.get("details")
+    return details if isinstance(details, dict) else {}

@@ -31,9 +31,22 @@ class _Envelope(msgspec.Struct, Generic[T], frozen=True):
     object: T
 
 
+class _Annotations(msgspec.Struct, frozen=True):
+    initial_events_end: str = msgspec.field(name=INITIAL_EVENTS_END, default="")
+
+
+class _BookmarkMeta(msgspec.Struct, frozen=True):
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+    annotations: _Annotations | None = None
+
+
+class _Bookmark(msgspec.Struct, frozen=True):
+    metadata: _BookmarkMeta
+
+
 class _Kind(msgspec.Struct, frozen=True):
     type: str
-    object: dict[str, Any]
+    object: msgspec.Raw
 
 
 def _make(type: Any) -> msgspec.json.Decoder[Any]:
@@ -49,16 +62,25 @@ async def read_events(chunks: AsyncIterator[bytes], type: type[T]) -> AsyncItera
     Raises ``Gone`` and other API errors that the stream reports, ``ConnectionFailed`` when it ends within a line, and
     ``DecodeError`` for a line that is no event.
     """
-    rest = b""
+    pieces: list[bytes] = []
+    size = 0
     async for chunk in chunks:
-        lines = (rest + chunk).split(b"\n") if rest else chunk.split(b"\n")
-        rest = lines.pop()
-        if len(rest) > LINE_LIMIT:
+        head, *lines = chunk.split(b"\n")
+        pieces.append(head)
+        size += len(head)
+        if size > LINE_LIMIT:
             raise DecodeError(f"a watch event is longer than {LINE_LIMIT} bytes")
+        if not lines:
+            continue
+        first = b"".join(pieces)
+        rest = lines.pop()
+        pieces, size = [rest], len(rest)
+        if first.strip():
+            yield _event(first, type)
         for line in lines:
             if line:
                 yield _event(line, type)
-    if rest.strip():
+    if b"".join(pieces).strip():
         raise ConnectionFailed("the watch was cut within an event", maybe_done=True)
 
 
@@ -85,10 +107,11 @@ def _other(line: bytes, error: msgspec.ValidationError) -> WatchEvent[T]:
     """A bookmark, an error, or an event whose object does not fit: the rare lines, told apart slowly."""
     kind = codec.decode(line, _Kind)
     if kind.type == "ERROR":
-        code = kind.object.get("code")
-        raise api_error(code if isinstance(code, int) else 500, status=kind.object)
+        status = codec.decode(bytes(kind.object), dict)
+        code = status.get("code")
+        raise api_error(code if isinstance(code, int) and code >= 400 else 500, status=status)
     if kind.type != "BOOKMARK":
         raise DecodeError(f"an object of the watch cannot be read: {error}"[:500])
-    metadata = kind.object.get("metadata") or {}
-    annotations = metadata.get("annotations") or {}
-    return WatchEvent("BOOKMARK", None, metadata.get("resourceVersion", ""), annotations.get(INITIAL_EVENTS_END) == "true")
+    metadata = codec.decode(bytes(kind.object), _Bookmark).metadata
+    end = metadata.annotations is not None and metadata.annotations.initial_events_end == "true"
+    return WatchEvent("BOOKMARK", None, metadata.resource_version, end)
