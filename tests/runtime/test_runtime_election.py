@@ -1,7 +1,7 @@
 """Leader election (design 4): two never lead at once whatever the API does, and a stop hands over at once (case C126)."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from random import Random
 
@@ -13,7 +13,9 @@ from tests.runtime.edges_plane import NAMESPACE, Api, Log, start_api
 from regroup.kube.resources import LEASES
 from regroup.runtime.election import RELEASE_LIMIT, Election, ElectionTiming, Lease, LeadershipLost
 from regroup.sandbox.apifaults import Match
+from regroup.wire.client import Client
 from regroup.wire.errors import Forbidden, NotFound
+from regroup.wire.transport import Request, Response, Stream, Transport
 
 pytestmark = pytest.mark.looptime
 
@@ -168,6 +170,56 @@ async def test_losing_the_lease_ends_the_work_and_the_process() -> None:
         await one.task
     assert one.spans[0][1] - cut_at <= T.renew_deadline
     assert api.clock.monotonic() - one.spans[0][1] <= RELEASE_LIMIT + 0.1
+
+
+class SlowAnswers:
+    """A line on which answers to writes take their time, while requests arrive at once."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.delay = 0.0
+
+    async def request(self, request: Request, *, timeout: float) -> Response:
+        answer = await self._inner.request(request, timeout=timeout)
+        if request.method != "GET":
+            await asyncio.sleep(self.delay)
+        return answer
+
+    def stream(self, request: Request, *, connect_timeout: float, read_timeout: float) -> AbstractAsyncContextManager[Stream]:
+        return self._inner.stream(request, connect_timeout=connect_timeout, read_timeout=read_timeout)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+async def test_the_deadline_counts_from_the_beginning_of_the_last_renewal() -> None:
+    """A renewal whose answer took long is as old as its record: the leader gives up that much sooner."""
+    api = await start_api()
+    line = SlowAnswers(api.server.transport())
+    clock, leading = api.clock, asyncio.Event()
+    ended: list[float] = []
+
+    async def work() -> None:
+        leading.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(clock.monotonic())
+
+    client = Client(line, user_agent="one", rng=Random(1))
+    election = Election(client, namespace=NAMESPACE, name="lease", identity="one", clock=clock, rng=Random(1), log=Log())
+    task = asyncio.create_task(election.run(work))
+    await leading.wait()
+    line.delay = 4.0
+    await asyncio.sleep(20)
+    renewed = (await lease_of(api)).spec.renew_time
+    while (await lease_of(api)).spec.renew_time == renewed:
+        await asyncio.sleep(0.1)
+    written_at = clock.monotonic()
+    api.faults.refuse(match=Match(user_agent="one"))
+    with pytest.raises(LeadershipLost):
+        await task
+    assert ended[0] - written_at <= T.renew_deadline
 
 
 async def test_a_lease_in_other_hands_ends_the_leader_at_once() -> None:
