@@ -95,7 +95,7 @@ async def test_watches_that_are_cut_lose_nothing() -> None:
     async with control_plane(statefulset.setup, garbage.setup) as plane:
         await plane.create(STATEFULSETS, workload(3, podManagementPolicy="Parallel", serviceName="web"))
         for number in range(5):
-            await plane.settle(5)
+            await plane.settle(150)
             assert plane.server.faults.cut_watches(match=Match(user_agent=CONTROLLERS), within_line=number % 2 == 0)
             if await plane.find(PODS, "web-1") is not None:
                 await plane.finish("web-1")
