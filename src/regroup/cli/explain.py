@@ -1,0 +1,129 @@
+"""``regroup explain``: what the operator sees of each group and would do now, and why. Reads only."""
+
+import asyncio
+import json
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from regroup.cli.connection import access, cluster_options, connected
+from regroup.cli.errors import CommandFailed
+from regroup.cli.values import kind_and_name
+from regroup.leaderworkerset.controller.explain_query import Explanation, NoSuchGroup, explain
+from regroup.leaderworkerset.controller.setup import Settings
+from regroup.leaderworkerset.explain import GroupReport
+from regroup.runtime.clock import SystemClock
+from regroup.wire.kubeconfig import ClusterAccess
+
+_KINDS = {"lws": "lws", "leaderworkerset": "lws", "leaderworkersets": "lws"}
+_COLOURS = {
+    "Running": "green",
+    "Starting": "yellow",
+    "NotReady": "yellow",
+    "Gated": "yellow",
+    "Deferred": "yellow",
+    "Recreating": "red",
+    "Exhausted": "red",
+}
+
+
+def _target(_: click.Context, __: click.Parameter, value: str) -> str:
+    return kind_and_name(value, kinds=_KINDS)[1]
+
+
+@click.command(
+    "explain",
+    epilog="""\b
+Examples:
+  regroup explain lws/demo                         every group: state, decision, rule, reason
+  regroup explain lws/demo --group 1               one group with its pods and the facts
+  regroup explain lws/demo -n inference -o json    for scripts""",
+)
+@click.argument("target", metavar="lws/NAME", callback=_target)
+@cluster_options
+@click.option("-n", "--namespace", help="Namespace of the object. [default: the context's]")
+@click.option("--group", metavar="N", help="Only this group, with its pods and facts.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--node-loss-grace",
+    default=Settings().node_loss_grace,
+    show_default=True,
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="As the operator was given it.",
+)
+def command(
+    *,
+    target: str,
+    kubeconfig: str | None,
+    context: str | None,
+    namespace: str | None,
+    group: str | None,
+    output: str,
+    node_loss_grace: float,
+) -> None:
+    """Say what the operator sees and would do for each group, and why."""
+    cluster = access(kubeconfig, context)
+    settings = Settings(node_loss_grace=node_loss_grace)
+    explanation = asyncio.run(_ask(cluster, namespace or cluster.namespace, target, group=group, settings=settings))
+    if output == "json":
+        click.echo(json.dumps(explanation.to_dict(), indent=2))
+        return
+    show(explanation, Console(soft_wrap=False), details=group is not None)
+
+
+async def _ask(cluster: ClusterAccess, namespace: str, name: str, *, group: str | None, settings: Settings) -> Explanation:
+    async with connected(cluster, user_agent="regroup-explain", doing=f"reading lws/{name} in namespace {namespace}") as client:
+        try:
+            return await explain(client, namespace, name, group=group, now=SystemClock().now(), settings=settings)
+        except NoSuchGroup as error:
+            raise CommandFailed(f"lws/{name} in namespace {namespace}: {error}") from error
+
+
+def show(explanation: Explanation, console: Console, *, details: bool) -> None:
+    """Print for a person: a line a group, and with ``details`` each group's pods and facts."""
+    console.print(f"[bold]{escape(explanation.namespace)}/{escape(explanation.name)}[/]  {explanation.replicas} groups wanted")
+    table = _table("GROUP", "STATE", "READY", "DECISION", "RULE", "WHY", "RESTARTS", "NEXT")
+    for group in explanation.groups:
+        state = f"[{_COLOURS.get(group.state, 'default')}]{escape(group.state)}[/]"
+        ready = sum(1 for member in group.members if member.state == "Ready" and not member.remnant)
+        row = (f"{ready}/{group.size}", group.decision, group.rule, group.why, _restarts(group), group.next_permitted or "-")
+        table.add_row(escape(group.group), state, *map(escape, row))
+    if explanation.groups:
+        console.print(table)
+    else:
+        console.print("no groups")
+    for group in explanation.groups if details else ():
+        _show_group(group, console)
+    for note in explanation.notes:
+        console.print(f"note: {escape(note)}")
+
+
+def _show_group(group: GroupReport, console: Console) -> None:
+    table = _table("POD", "INDEX", "STATE", "RESTARTS", "NODE", "UID")
+    for member in group.members:
+        state = f"{member.state} (earlier incarnation)" if member.remnant else member.state
+        row: tuple[Any, ...] = (member.pod, member.index, state, member.restarts, member.node or "-", member.uid)
+        table.add_row(*(escape(str(cell)) for cell in row))
+    console.print()
+    console.print(table)
+    console.print(f"policy {escape(group.policy)}, revision {escape(group.revision) or '-'}")
+    for title, lines in (("facts", group.facts), ("failures", group.failures)):
+        for line in lines:
+            console.print(f"{title}: {escape(line)}")
+
+
+def _restarts(group: GroupReport) -> str:
+    if group.restarts_used is None:
+        return "-"
+    return f"{group.restarts_used}/{group.restarts_allowed}" if group.restarts_allowed is not None else str(group.restarts_used)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column != "WHY")
+    return table

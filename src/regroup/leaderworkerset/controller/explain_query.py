@@ -1,0 +1,135 @@
+"""Reads one LeaderWorkerSet and all that belongs to it through a plain client, and explains its groups.
+
+No cache and no memory: what only a running operator knows (workers that are gone, writes of its own that are still on their
+way) is not seen here. Reads only.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from regroup.kube.meta import HasMeta
+from regroup.kube.node import Node
+from regroup.kube.pod import Pod
+from regroup.kube.resources import CONTROLLER_REVISIONS, NODES, PODS, SERVICES, STATEFULSETS
+from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
+from regroup.leaderworkerset.controller.memory import Departures
+from regroup.leaderworkerset.controller.observe import BY_GROUP, BY_LWS, BY_NODE, Observer, Stores
+from regroup.leaderworkerset.controller.setup import Settings
+from regroup.leaderworkerset.explain import GroupReport, explain_group
+from regroup.leaderworkerset.keys import GROUP_INDEX, LEADERWORKERSETS, NAME
+from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.view import GroupKey, NodeLossRule
+from regroup.runtime.store import Store
+from regroup.wire.client import Client
+from regroup.wire.errors import Forbidden, NotFound
+
+NODES_AT_ONCE = 16
+"""Nodes that are read at the same time."""
+GROUPS_LIMIT = 10_000
+
+
+class NoSuchGroup(LookupError):
+    """The LeaderWorkerSet has no group of that index. The message names those that it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the operator sees and would do for each group of one LeaderWorkerSet."""
+
+    namespace: str
+    name: str
+    replicas: int
+    groups: Sequence[GroupReport]
+    notes: Sequence[str] = ()
+    """What could not be read, and what that means."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "namespace": self.namespace,
+            "name": self.name,
+            "replicas": self.replicas,
+            "groups": [group.to_dict() for group in self.groups],
+            "notes": list(self.notes),
+        }
+
+
+async def explain(
+    client: Client, namespace: str, name: str, *, group: str | None, now: datetime, settings: Settings
+) -> Explanation:
+    """Explain all groups, or only ``group``. Raises ``WireError`` (``NotFound`` for the LeaderWorkerSet) and ``NoSuchGroup``."""
+    lws = await client.get(LEADERWORKERSETS, name, namespace=namespace, type=LeaderWorkerSet)
+    stores, notes = await _read(client, lws)
+    keys = _keys(stores, lws)
+    if group is not None:
+        keys = [key for key in keys if key.index == group] or _unknown(group, keys)
+    # The reads were one after the other: a group that changed meanwhile can show a mix, which the next call does not.
+    observer = Observer(stores, Departures(), node_loss=NodeLossRule(settings.node_loss_grace))
+    reports = tuple(explain_group(observer.group(key), now=now) for key in keys)
+    return Explanation(namespace, name, lws.spec.replicas, reports, notes)
+
+
+async def _read(client: Client, lws: LeaderWorkerSet) -> tuple[Stores, list[str]]:
+    namespace, selector = lws.metadata.namespace, f"{NAME}={lws.metadata.name}"
+    pods, sets, services, revisions = await asyncio.gather(
+        client.list_all(PODS, namespace=namespace, label_selector=selector, type=Pod),
+        client.list_all(STATEFULSETS, namespace=namespace, label_selector=selector, type=StatefulSet),
+        client.list_all(SERVICES, namespace=namespace, label_selector=selector, type=Service),
+        client.list_all(CONTROLLER_REVISIONS, namespace=namespace, label_selector=selector, type=ControllerRevision),
+    )
+    nodes, notes = await _nodes(client, sorted({pod.spec.node_name for pod in pods.items if pod.spec.node_name}))
+    stores = Stores(
+        lws=Store(),
+        pods=Store(indexers={BY_GROUP: _group_index, BY_NODE: lambda pod: (pod.spec.node_name,)}),
+        sets=Store(),
+        services=Store(),
+        revisions=Store(indexers={BY_LWS: lambda found: (f"{namespace}/{found.metadata.labels.get(NAME, '')}",)}),
+        nodes=Store(),
+    )
+    stores.lws.replace([lws])
+    stores.pods.replace(pods.items)
+    stores.sets.replace(sets.items)
+    stores.services.replace(services.items)
+    stores.revisions.replace(revisions.items)
+    stores.nodes.replace(nodes)
+    return stores, notes
+
+
+async def _nodes(client: Client, names: Sequence[str]) -> tuple[list[Node], list[str]]:
+    """The nodes that still exist. Whoever may not read nodes gets the rest of the explanation."""
+    few = asyncio.Semaphore(NODES_AT_ONCE)
+
+    async def one(name: str) -> Node | None:
+        async with few:
+            try:
+                return await client.get(NODES, name, type=Node)
+            except NotFound:
+                return None
+
+    try:
+        found = await asyncio.gather(*(one(name) for name in names))
+    except Forbidden:
+        return [], ["nodes may not be read with these credentials: lost nodes and exclusive topology are not seen"]
+    return [node for node in found if node is not None], []
+
+
+def _keys(stores: Stores, lws: LeaderWorkerSet) -> list[GroupKey]:
+    """The groups that shall be there, and those that still are, in their order."""
+    found: Iterable[HasMeta] = (*stores.pods.values(), *stores.sets.values())
+    labels = {one.metadata.labels.get(GROUP_INDEX, "") for one in found}
+    there = {int(label) for label in labels if label.isdecimal() and label.isascii()}
+    wanted = range(min(lws.spec.replicas, GROUPS_LIMIT))
+    return [GroupKey(lws.metadata.namespace, lws.metadata.name, str(index)) for index in sorted(there.union(wanted))]
+
+
+def _group_index(pod: Pod) -> Iterable[str]:
+    labels = pod.metadata.labels
+    return (str(GroupKey(pod.metadata.namespace, labels.get(NAME, ""), labels.get(GROUP_INDEX, ""))),)
+
+
+def _unknown(group: str, keys: Sequence[GroupKey]) -> list[GroupKey]:
+    shown = ", ".join(key.index for key in keys[:20]) or "none"
+    raise NoSuchGroup(f"there is no group {group!r}; groups: {shown}{', ...' if len(keys) > 20 else ''}")
