@@ -177,7 +177,13 @@ class Namespaces:
         try:
             if not (await self._client.list_all(resource, namespace=name, type=ObjectView)).items:
                 return
-            await self._client.delete_collection(resource, namespace=name, label_selector="", propagation="Background")
+            await self._client.delete_collection(
+                resource,
+                namespace=name,
+                label_selector="",
+                field_selector=f"metadata.namespace={name}",
+                propagation="Background",
+            )
             left = await self._client.list_all(resource, namespace=name, type=ObjectView)
         except NotFound:
             return
