@@ -44,7 +44,13 @@ def cluster_failure(error: WireError, *, server: str, doing: str) -> CommandFail
                 exit_code=EXIT_CLUSTER,
             )
         case NotFound():
-            return CommandFailed(f"{doing}: {error.message or 'not found'} (at {server})", exit_code=EXIT_CLUSTER)
+            return CommandFailed(
+                f"{doing}: {error.message or 'not found'} (at {server})",
+                hints=[
+                    "is Regroup installed there (`regroup manifests | kubectl apply --server-side -f -`), and is the name right?"
+                ],
+                exit_code=EXIT_CLUSTER,
+            )
         case ApiError():
             return CommandFailed(f"{doing}: {error.message or error} (HTTP {error.code} from {server})", exit_code=EXIT_CLUSTER)
         case _:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ from rich.table import Table
 
 from regroup.cli.connection import access, cluster_options, connected
 from regroup.cli.errors import CommandFailed
-from regroup.cli.values import kind_and_name
+from regroup.cli.values import kind_and_name, namespace
 from regroup.leaderworkerset.controller.explain_query import Explanation, NoSuchGroup, explain
 from regroup.leaderworkerset.controller.setup import Settings
 from regroup.leaderworkerset.explain import GroupReport
@@ -44,7 +45,7 @@ Examples:
 )
 @click.argument("target", metavar="lws/NAME", callback=_target)
 @cluster_options
-@click.option("-n", "--namespace", help="Namespace of the object. [default: the context's]")
+@click.option("-n", "--namespace", callback=namespace, help="Namespace of the object. [default: the context's]")
 @click.option("--group", metavar="N", help="Only this group, with its pods and facts.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
@@ -72,7 +73,9 @@ def command(
     if output == "json":
         click.echo(json.dumps(explanation.to_dict(), indent=2))
         return
-    show(explanation, Console(soft_wrap=False), details=group is not None)
+    # A pipe has no width of its own: long sentences stay on their line there.
+    width = None if sys.stdout.isatty() else 220
+    show(explanation, Console(width=width), details=group is not None)
 
 
 async def _ask(cluster: ClusterAccess, namespace: str, name: str, *, group: str | None, settings: Settings) -> Explanation:

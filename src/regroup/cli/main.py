@@ -4,13 +4,14 @@ Subcommands are imported only when they are called, so that ``--help`` is quick.
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping
 
 import click
 
 import regroup
-from regroup.cli.errors import EXIT_INTERRUPTED, CommandFailed
+from regroup.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, CommandFailed
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("regroup.cli.demo.command", "Play the failure stories on a local cluster and check what must hold."),
@@ -71,3 +72,7 @@ def main() -> None:
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read us has had enough (`| head`); without this the interpreter complains once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAILED)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from regroup.cli.values import name_list
+from regroup.cli.values import https_url, name_list, namespace, namespaces
 from regroup.operator import manifests
 from regroup.operator.config import NAMESPACE
 from regroup.wire import yamlish
@@ -18,6 +18,18 @@ def _parts(_: click.Context, __: click.Parameter, value: str | None) -> list[str
     return [name for name in manifests.PARTS if name in parts]
 
 
+def _pem(_: click.Context, __: click.Parameter, value: Path | None) -> bytes:
+    if value is None:
+        return b""
+    try:
+        content = value.read_bytes()
+    except OSError as error:
+        raise click.BadParameter(f"{value}: {error.strerror}") from error
+    if b"-----BEGIN CERTIFICATE-----" not in content:
+        raise click.BadParameter(f"{value}: holds no certificate in PEM")
+    return content
+
+
 @click.command(
     "manifests",
     epilog="""\b
@@ -27,34 +39,54 @@ Examples:
   regroup manifests --namespaces inference,training --image registry.example/regroup:1.0""",
 )
 @click.option("--only", callback=_parts, metavar="PART,...", help=f"Only these parts: {', '.join(manifests.PARTS)}.")
-@click.option("--namespace", default=NAMESPACE, show_default=True, help="The operator's own namespace.")
 @click.option(
-    "--namespaces", metavar="NAME,...", help="Keep only these namespaces, with Roles in each in place of a ClusterRole."
+    "--namespace", "home", default=NAMESPACE, show_default=True, callback=namespace, help="The operator's own namespace."
+)
+@click.option(
+    "--namespaces",
+    metavar="NAME,...",
+    callback=namespaces,
+    help="Keep only these namespaces, with Roles in each in place of a ClusterRole.",
 )
 @click.option("--image", default=manifests.ManifestOptions.image, show_default=True, help="The operator's image.")
-@click.option("--replicas", default=manifests.ManifestOptions.replicas, show_default=True, type=click.IntRange(1, 10))
-@click.option("--webhook-url", default="", metavar="URL", help="Webhooks by URL, for an operator that runs outside the cluster.")
 @click.option(
-    "--ca-bundle", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="PEM file that API servers shall trust."
+    "--replicas",
+    default=manifests.ManifestOptions.replicas,
+    show_default=True,
+    type=click.IntRange(1, 10),
+    help="Operators: one leads, all answer webhooks.",
+)
+@click.option(
+    "--webhook-url",
+    default="",
+    metavar="URL",
+    callback=https_url,
+    help="Webhooks by URL, for an operator that runs outside the cluster.",
+)
+@click.option(
+    "--ca-bundle",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    callback=_pem,
+    help="PEM file that API servers shall trust.",
 )
 def command(
     *,
     only: list[str],
-    namespace: str,
-    namespaces: str | None,
+    home: str,
+    namespaces: list[str],
     image: str,
     replicas: int,
     webhook_url: str,
-    ca_bundle: Path | None,
+    ca_bundle: bytes,
 ) -> None:
     """Print CRDs, rights, webhooks and the Deployment as YAML."""
     options = manifests.ManifestOptions(
-        namespace=namespace,
+        namespace=home,
         image=image,
         replicas=replicas,
-        namespaces=name_list(namespaces),
+        namespaces=namespaces,
         webhook_url=webhook_url,
-        ca_bundle=ca_bundle.read_bytes() if ca_bundle else b"",
+        ca_bundle=ca_bundle,
     )
     documents = manifests.manifests(options, only=only)
     click.echo("---\n".join(yamlish.dump(document) for document in documents), nl=False)

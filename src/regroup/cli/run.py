@@ -9,10 +9,11 @@ import uuid
 from pathlib import Path
 
 import click
+import structlog
 
 from regroup.cli.connection import access, cluster_options
 from regroup.cli.errors import EXIT_CLUSTER, CommandFailed, cluster_failure
-from regroup.cli.values import name_list
+from regroup.cli.values import namespace, namespaces
 from regroup.operator.config import NAMESPACE, ConfigError, OperatorConfig
 from regroup.operator.start import NotInstalled, Operator
 from regroup.runtime import logging, loop
@@ -36,11 +37,12 @@ Every option can come from the environment, as REGROUP_<OPTION>: REGROUP_NAMESPA
     context_settings={"auto_envvar_prefix": "REGROUP"},
 )
 @cluster_options
-@click.option("--namespaces", metavar="NAME,...", help="Keep only these namespaces. [default: all]")
+@click.option("--namespaces", metavar="NAME,...", callback=namespaces, help="Keep only these namespaces. [default: all]")
 @click.option(
     "--home",
     default=os.environ.get("POD_NAMESPACE") or NAMESPACE,
     show_default=True,
+    callback=namespace,
     help="Namespace of the lease and the certificate.",
 )
 @click.option("--leader-elect/--no-leader-elect", default=True, show_default=True, help="Work only while holding the lease.")
@@ -72,7 +74,7 @@ def command(
     *,
     kubeconfig: str | None,
     context: str | None,
-    namespaces: str | None,
+    namespaces: list[str],
     home: str,
     leader_elect: bool,
     host: str,
@@ -90,7 +92,7 @@ def command(
     logging.configure(format=log_format, level=log_level)
     try:
         config = OperatorConfig(
-            namespaces=name_list(namespaces),
+            namespaces=namespaces,
             home=home,
             leader_elect=leader_elect,
             identity=f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}",
@@ -137,10 +139,11 @@ def _failure(error: BaseException, cluster: ClusterAccess) -> CommandFailed:
         case LeadershipLost():
             return CommandFailed(f"stopped: {error}")
         case OSError():
-            return CommandFailed(
-                f"cannot serve: {error.strerror or error}", hints=["choose another --webhook-port or --metrics-port"]
-            )
+            # asyncio's message names the address; strerror alone does not.
+            return CommandFailed(f"cannot serve: {error}", hints=["choose another --host, --webhook-port or --metrics-port"])
         case _:
+            # Not foreseen: whoever reads the log needs to see where.
+            structlog.get_logger("operator").error("the operator died", exc_info=error)
             return CommandFailed(f"stopped by a failure: {type(error).__name__}: {error}")
 
 
