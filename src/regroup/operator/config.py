@@ -47,8 +47,11 @@ class OperatorConfig:
         if self.node_loss_grace < 0:
             raise ConfigError(f"--node-loss-grace {self.node_loss_grace:g}: must be 0 (never force) or more")
         if self.webhook_url:
-            parts = urlsplit(self.webhook_url)
-            if parts.scheme != "https" or not parts.hostname:
+            try:
+                parts = urlsplit(self.webhook_url)
+            except ValueError:
+                parts = urlsplit("")
+            if parts.scheme != "https" or not parts.hostname or not parts.hostname.isascii():
                 raise ConfigError(
                     f"--webhook-url {self.webhook_url}: must be an https URL with a host, such as https://127.0.0.1:9443"
                 )

@@ -226,7 +226,7 @@ class Operator:
             self.metrics_port = port
             self._log.info("metrics and probes served", port=port)
 
-        server = HealthServer(liveness={"watches": self._deaf}, readiness={"webhooks": self._not_serving}, metrics=self.metrics)
+        server = HealthServer(liveness={"watches": self.deaf}, readiness={"webhooks": self._not_serving}, metrics=self.metrics)
         await server.serve(host=self._config.host, port=port, ready=bound)
 
     def _not_serving(self) -> str | None:
@@ -234,7 +234,8 @@ class Operator:
             return "webhooks are not served yet"
         return None
 
-    def _deaf(self) -> str | None:
+    def deaf(self) -> str | None:
+        """Why this process should be started anew: a kind that has not been heard of for long. None when all is well."""
         return self.manager.cache.unhealthy(longer_than=DEAF_AFTER)
 
 
