@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -27,6 +27,8 @@ class Feed:
         self.changes: list[Change[Pod]] = []
         self.told: dict[tuple[str, str], Pod] = {}
         """The content as it follows from the changes alone."""
+        self.on_each: Callable[[], object] = lambda: None
+        """Called at each change."""
         self.reflector: Reflector[Pod] = Reflector(
             Client(server, rng=random.Random(2)),
             PODS,
@@ -40,6 +42,7 @@ class Feed:
 
     def _hear(self, change: Change[Pod]) -> None:
         self.changes.append(change)
+        self.on_each()
         key = (change.object.metadata.namespace, change.object.metadata.name)
         if change.new is None:
             del self.told[key]
@@ -74,11 +77,12 @@ class Feed:
 async def feed(
     server: ScriptedServer, *, page: int = 500, indexers: Mapping[str, Indexer[Pod]] | None = None
 ) -> AsyncIterator[Feed]:
-    """A running reflector, with its first list in."""
+    """A running reflector, with its first list in and its watch open."""
     at_work = Feed(server, page=page, indexers=indexers)
     task = asyncio.create_task(at_work.reflector.run())
     try:
         await at_work.synced()
+        await asyncio.sleep(0.1)  # the watch is open as well
         yield at_work
         assert not task.done(), "a reflector never ends by itself"
     finally:
