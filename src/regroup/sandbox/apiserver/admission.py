@@ -87,8 +87,8 @@ class Admission:
             await self._ask(webhook, attributes)
 
     def _matching(self, resource: Resource, attributes: Attributes) -> Iterator[tuple[str, Obj]]:
-        if attributes.served.resource.group == EXEMPT_GROUP:
-            return
+        if attributes.served.resource.group == EXEMPT_GROUP or attributes.subresource == "scale":
+            return  # Scale is a kind of its own, which webhooks are not asked about here.
         for stored in self._storage.items(resource):
             for webhook in stored.obj.get("webhooks") or []:
                 if _rules_match(webhook, attributes) and self._selectors_match(webhook, attributes):

@@ -3,44 +3,73 @@
 from typing import Any
 
 from regroup.sandbox.apiserver import failures
+from regroup.sandbox.apiserver.media import JSON, PROTOBUF, YAML, check_size, media_type
+from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.protobuf import ProtobufError, decode_protobuf
+from regroup.sandbox.schema.errors import FieldError
 from regroup.wire import codec
 from regroup.wire.resource import Resource
 from regroup.wire.transport import Request
+from regroup.wire.yamlish import YamlError, load_documents
 
 Obj = dict[str, Any]
 
-PROTOBUF = "application/vnd.kubernetes.protobuf"
-BODY_LIMIT = 3 * 1024 * 1024
+
+def read_object(request: Request, definition: KindDefinition) -> Obj:
+    """The object of the path's own kind in the body. Raises ``Failure`` for another kind or version."""
+    resource = definition.resource
+    obj = _decoded(request, resource)
+    kind, version = obj.get("kind"), obj.get("apiVersion")
+    if definition.custom and not kind:
+        text = (request.body or b"").decode(errors="replace")
+        shown = text if len(text) <= 30 else f"{text[:30]} ..."
+        raise failures.bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): "
+            f"Object 'Kind' is missing in '{text}' ({shown})"
+        )
+    if version and version != resource.api_version:
+        raise failures.bad_request(
+            f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
+        )
+    if kind and kind != resource.kind:
+        if definition.custom:
+            error = FieldError("kind", "Invalid", kind, f"must be {resource.kind}")
+            raise failures.invalid(resource, (obj.get("metadata") or {}).get("name", ""), [error], kind=str(kind))
+        raise failures.bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"converting ({resource.version}.{kind}) to ({resource.group or 'core'}.{resource.kind}): unknown conversion"
+        )
+    return obj
 
 
-def read_body(request: Request, resource: Resource, *, strict: bool = True) -> Obj:
-    """The object in the body. Raises ``Failure``.
+def read_other(request: Request, resource: Resource) -> Obj:
+    """The object in the body of a subresource that has a kind of its own, as it comes. Raises ``Failure``."""
+    return _decoded(request, resource)
 
-    ``strict`` demands the path's own kind; subresources carry kinds of their own.
-    """
+
+def _decoded(request: Request, resource: Resource) -> Obj:
     body = request.body or b""
-    if len(body) > BODY_LIMIT:
-        raise failures.Failure(413, "RequestEntityTooLarge", f"Request entity too large: limit is {BODY_LIMIT}")
-    content_type = request.headers.get("content-type", "application/json").partition(";")[0].strip()
-    if content_type == PROTOBUF:
-        try:
-            return decode_protobuf(body)
-        except ProtobufError as error:
-            raise failures.bad_request(str(error)) from error
-    if content_type not in {"application/json", "application/yaml", "*/*", ""}:
-        raise failures.unsupported_media_type(("application/json", "application/yaml", PROTOBUF))
+    check_size(body)
+    content_type = media_type(request)
     try:
-        obj = codec.decode(body, dict)
+        if content_type in {"", "*/*", JSON}:
+            return dict(codec.decode(body, dict))
+        if content_type == PROTOBUF:
+            return decode_protobuf(body)
+        if content_type == YAML:
+            return _yaml(body)
     except codec.DecodeError as error:
+        raise failures.bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): "
+            f"couldn't get version/kind; json parse error: {error}"
+        ) from error
+    except (ProtobufError, YamlError) as error:
         raise failures.bad_request(f"the object provided is unrecognized (must be of type {resource.kind}): {error}") from error
-    if strict and obj.get("kind") and obj["kind"] != resource.kind:
-        raise failures.bad_request(
-            f"{resource.kind} in version {resource.version!r} cannot be handled as a {resource.kind}: "
-            f"no kind {obj['kind']!r} is registered for version {resource.api_version!r}"
-        )
-    if strict and obj.get("apiVersion") and obj["apiVersion"] != resource.api_version:
-        raise failures.bad_request(
-            f"the API version in the data ({obj['apiVersion']}) does not match the expected API version ({resource.api_version})"
-        )
-    return dict(obj)
+    raise failures.unsupported_media_type((JSON, YAML, PROTOBUF))
+
+
+def _yaml(body: bytes) -> Obj:
+    documents = load_documents(body.decode(errors="replace"))
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise YamlError("one object is wanted")
+    return documents[0]

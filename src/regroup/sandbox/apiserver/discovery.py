@@ -1,4 +1,4 @@
-"""What the server serves, told in both forms that clients ask for, and the small documents beside it: version, health, OpenAPI."""
+"""What the server serves, told in both forms that clients ask for, and the documents beside it: version, health, OpenAPI."""
 
 import base64
 import hashlib
@@ -24,7 +24,7 @@ _AGGREGATED = {
     "v2": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
     "v2beta1": "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
 }
-"""Content types by the version of aggregated discovery. Kubernetes 1.36 itself speaks v2 only; kubectl up to 1.29 asks for v2beta1."""
+"""Content types by the version of aggregated discovery: Kubernetes 1.36 speaks v2 only, kubectl up to 1.29 asks for v2beta1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,12 @@ class PlainForm:
         head = codec.encode(
             {"kind": served.definition.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata}
         )
-        return Response(200, JSON, head[:-1] + b',"items":[' + b",".join([encode(item) for item in items]) + b"]}")
+        entries = [encode(item) for item in items]
+        if not served.definition.custom:
+            # Items of a typed list do not repeat what the list is of.
+            prefix = codec.encode({"kind": served.resource.kind, "apiVersion": served.resource.api_version})[:-1] + b","
+            entries = [b"{" + entry.removeprefix(prefix) if entry.startswith(prefix) else entry for entry in entries]
+        return Response(200, JSON, head[:-1] + b',"items":[' + b",".join(entries) + b"]}")
 
     def encoder(self, served: Served) -> Callable[[Stored], bytes]:
         if served.converted:
@@ -151,7 +156,7 @@ def partial(obj: Obj) -> Obj:
 
 def bookmark(kind: str, api_version: str, version: int, *, end: bool) -> bytes:
     """A bookmark event; ``end`` marks the end of the initial events."""
-    metadata = {"resourceVersion": str(version), "creationTimestamp": None, **_marker(end)}
+    metadata = {"resourceVersion": str(version), **_marker(end)}
     body = codec.encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
     return b'{"type":"BOOKMARK","object":' + body + b"}\n"
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from regroup.runtime.clock import timestamp
-from regroup.sandbox.apiserver.failures import bad_request, conflict, invalid, stale
+from regroup.sandbox.apiserver.failures import bad_request, conflict, internal, invalid, stale
 from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.schema.errors import FieldError
 
@@ -38,36 +38,37 @@ def generate_name(prefix: str, rng: random.Random) -> str:
     return prefix[: 63 - 5] + "".join(rng.choice(_ALPHABET) for _ in range(5))
 
 
-def prepare_create(definition: KindDefinition, obj: Obj, *, namespace: str, now: datetime, rng: random.Random) -> Obj:
-    """A new object with the metadata that the server sets. Raises ``Failure`` for names that do not fit."""
+def begin_create(definition: KindDefinition, obj: Obj, *, namespace: str) -> Obj:
+    """A new object as admission sees it: in its namespace, without what only the server may set. Raises ``Failure``."""
     meta = dict(obj.get("metadata") or {})
     resource = definition.resource
-    if meta.get("resourceVersion"):
-        raise bad_request("resourceVersion should not be set on objects to be created")
     if resource.namespaced:
         if meta.get("namespace") and meta["namespace"] != namespace:
-            raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request "
-                f"({meta['namespace']} != {namespace})"
-            )
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         meta["namespace"] = namespace
-    else:
-        meta.pop("namespace", None)
-    if not meta.get("name") and meta.get("generateName"):
-        meta["name"] = generate_name(meta["generateName"], rng)
-    for name in _SERVER_FIELDS:
+    elif meta.get("namespace"):
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    for name in (*_SERVER_FIELDS, "managedFields"):
         meta.pop(name, None)
-    meta["uid"] = new_uid(rng)
-    meta["creationTimestamp"] = timestamp(now)
-    meta.pop("resourceVersion", None)
-    meta.pop("managedFields", None)
-    if definition.generation:
-        meta["generation"] = 1
     result = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
     result |= {key: value for key, value in obj.items() if key not in result}
     if definition.status and not definition.status_on_create:
         result.pop("status", None)
     return result
+
+
+def complete_create(definition: KindDefinition, obj: Obj, *, now: datetime, rng: random.Random) -> Obj:
+    """The object after admission, with its name, UID, time and generation. Raises ``Failure`` for one that has a version."""
+    meta = dict(obj["metadata"])
+    if meta.pop("resourceVersion", None):
+        raise internal("resourceVersion should not be set on objects to be created")
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = generate_name(meta["generateName"], rng)
+    meta["uid"] = new_uid(rng)
+    meta["creationTimestamp"] = timestamp(now)
+    if definition.generation:
+        meta["generation"] = 1
+    return {**obj, "metadata": meta}
 
 
 def check_name(definition: KindDefinition, obj: Obj) -> None:
@@ -97,8 +98,12 @@ def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresourc
     if version and version != before["resourceVersion"]:
         raise stale(resource, name)
     if meta.get("uid") and meta["uid"] != before["uid"]:
+        where = "/".join(part for part in (resource.plural, before.get("namespace", ""), name) if part)
         raise conflict(
-            resource, name, f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {before['uid']}"
+            resource,
+            name,
+            f"StorageError: invalid object, Code: 4, Key: /registry/{where}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {before['uid']}",
         )
     for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "namespace", "name"):
         meta.pop(key, None)
@@ -133,7 +138,7 @@ def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresourc
                 detail="no new finalizers can be added if the object is being deleted, "
                 f"found new finalizers []string{{{', '.join(_quoted(fresh))}}}",
             )
-            raise invalid(resource, name, [error])
+            raise invalid(resource, name, [error, error])  # a real server says it twice: on metadata, and on its update
     if definition.generation and _spec_of(definition, result) != _spec_of(definition, old):
         meta["generation"] = before.get("generation", 1) + 1
     return result
@@ -202,13 +207,15 @@ def check_preconditions(definition: KindDefinition, obj: Obj, preconditions: Map
     """UID and resourceVersion are what the caller judged. Raises ``Failure`` (409)."""
     meta, resource = obj["metadata"], definition.resource
     uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
     if uid and uid != meta["uid"]:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {meta['uid']}"
-        raise conflict(resource, meta["name"], why)
+        why = f"the UID in the precondition ({uid}) does not match the UID in record ({meta['uid']})."
+        raise conflict(resource, meta["name"], f"{why} The object might have been deleted and then recreated", kind=kind)
     if version and version != meta["resourceVersion"]:
-        actual = meta["resourceVersion"]
-        why = f"Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {actual}"
-        raise conflict(resource, meta["name"], why)
+        why = f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
+        raise conflict(
+            resource, meta["name"], f"{why}({meta['resourceVersion']}). The object might have been modified", kind=kind
+        )
 
 
 def _spec_of(definition: KindDefinition, obj: Obj) -> Obj:

@@ -4,34 +4,58 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from regroup.sandbox.apiserver import failures
+from regroup.sandbox.apiserver.media import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, check_size
 from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.strategic import StrategicError, strategic_merge
 from regroup.wire import codec
 from regroup.wire.patches import PatchError, apply_json_patch, apply_merge_patch
+from regroup.wire.resource import Resource
+from regroup.wire.yamlish import YamlError, load_documents
 
 Obj = dict[str, Any]
 
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 BUILT_IN_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 CUSTOM_TYPES = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
 
 
 def check_type(definition: KindDefinition, content_type: str) -> None:
     """The kind takes patches of that type. Raises ``Failure`` (415)."""
-    known = CUSTOM_TYPES if definition.custom else BUILT_IN_TYPES
-    if content_type not in known:
-        raise failures.unsupported_media_type(known)
+    if content_type not in BUILT_IN_TYPES:
+        raise failures.unsupported_media_type()
+    if definition.custom and content_type not in CUSTOM_TYPES:
+        raise failures.unsupported_media_type(CUSTOM_TYPES)
 
 
-def decode_body(body: bytes | None) -> Any:
-    """A JSON body. Raises ``Failure`` (400)."""
+def decode_patch(body: bytes | None) -> Any:
+    """A JSON, merge or strategic merge patch. Raises ``Failure`` (400)."""
+    check_size(body)
     try:
-        return codec.decode(body or b"", Any)  # type: ignore[arg-type]  # msgspec takes Any as a type
+        return codec.decode(body or b"", Any)
     except codec.DecodeError as error:
         raise failures.bad_request(f"error decoding patch: {error}") from error
+
+
+def decode_configuration(body: bytes | None, resource: Resource) -> Obj:
+    """The configuration of an apply patch: YAML, of which JSON is a part. Raises ``Failure`` (400)."""
+    check_size(body)
+    text = body or b""
+    try:
+        configuration: Any = codec.decode(text, Any)
+    except codec.DecodeError:
+        try:
+            documents = load_documents(text.decode(errors="replace"))
+        except YamlError as error:
+            raise failures.bad_request(f"error decoding YAML: {error}") from error
+        configuration = documents[0] if len(documents) == 1 else None
+    if not isinstance(configuration, dict):
+        raise failures.bad_request("error decoding YAML: the apply configuration is no object")
+    group, _, version = str(configuration.get("apiVersion") or "").rpartition("/")
+    if (group, version, configuration.get("kind")) != (resource.group, resource.version, resource.kind):
+        version = f"{group}/{version}" if version and group else version or "/"
+        raise failures.bad_request(f"invalid object type: {version}, Kind={configuration.get('kind', '')}")
+    if (configuration.get("metadata") or {}).get("managedFields"):
+        raise failures.bad_request("metadata.managedFields must be nil")
+    return configuration
 
 
 def patched(definition: KindDefinition, content_type: str, live: Obj, patch: Any, *, schema: Mapping[str, Any]) -> Obj:
@@ -40,11 +64,9 @@ def patched(definition: KindDefinition, content_type: str, live: Obj, patch: Any
     try:
         result = apply(live, patch, schema)
     except PatchError as error:
-        if error.test_failed or content_type == JSON_PATCH:
-            details = {"causes": [{"message": str(error)}]}
-            raise failures.Failure(
-                422, "Invalid", "the server rejected our request due to an error in our request", details=details
-            ) from error
+        if content_type == JSON_PATCH:
+            message = "the server rejected our request due to an error in our request"
+            raise failures.Failure(422, "Invalid", message, details={}) from error
         raise failures.bad_request(str(error)) from error
     except StrategicError as error:
         raise failures.bad_request(str(error)) from error
@@ -55,19 +77,25 @@ def patched(definition: KindDefinition, content_type: str, live: Obj, patch: Any
 
 def _json(live: Obj, patch: Any, _: Mapping[str, Any]) -> Any:
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
-        raise failures.bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        raise failures.bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        )
     return apply_json_patch(live, patch)
 
 
 def _merge(live: Obj, patch: Any, _: Mapping[str, Any]) -> Any:
     if not isinstance(patch, dict):
-        raise failures.bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
+        raise failures.bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+        )
     return apply_merge_patch(live, patch)
 
 
 def _strategic(live: Obj, patch: Any, schema: Mapping[str, Any]) -> Any:
     if not isinstance(patch, dict):
-        raise failures.bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
+        raise failures.bad_request(
+            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+        )
     return strategic_merge(live, patch, schema=schema)
 
 

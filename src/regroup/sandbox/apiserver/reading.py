@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from regroup.sandbox.apiserver import failures
-from regroup.sandbox.apiserver.forms import Form
+from regroup.sandbox.apiserver.forms import JSON, Form
+from regroup.sandbox.apiserver.options import ListOptions, list_options
 from regroup.sandbox.apiserver.registry import Served
-from regroup.sandbox.apiserver.routing import Target, flag
+from regroup.sandbox.apiserver.routing import Target
 from regroup.sandbox.apiserver.selection import Selection, selection
-from regroup.sandbox.apiserver.storage import EventType, Storage, Stored
+from regroup.sandbox.apiserver.storage import Event, EventType, Storage, Stored
 from regroup.sandbox.apiserver.watching import WatchRequest, error_line, watch
 from regroup.wire import codec
 from regroup.wire.transport import Response
@@ -63,79 +64,70 @@ class Reader:
         return stored
 
     def list_all(self, served: Served, target: Target, query: Mapping[str, str], form: Form) -> Response:
-        wanted = selection(served.definition, target.namespace, query)
-        self._check_version(query)
-        limit = _number(query, "limit")
-        token = query.get("continue", "")
-        if token:
-            version, items = self._resume(token)
+        """One page of a collection, or all of it. Raises ``Failure``."""
+        wanted = selection(served, target.namespace, query)
+        options = list_options(query, watch=False)
+        if options.token:
+            version, items = self._resume(options.token)
         else:
+            self._check_list_version(options)
             version = self.storage.version
-            items = [
-                stored for stored in self.storage.items(served.stored_as, target.namespace) if _matches(served, stored, wanted)
-            ]
-        page, rest = (items[:limit], items[limit:]) if limit else (items, [])
+            items = self._selected(wanted)
+        page, rest = (items[: options.limit], items[options.limit :]) if options.limit > 0 else (items, [])
         metadata: Obj = {"resourceVersion": str(version)}
         if rest:
             metadata["continue"] = self._keep(version, rest)
-            if not (query.get("labelSelector") or query.get("fieldSelector")):
+            if not wanted.labels and not wanted.fields:
                 metadata["remainingItemCount"] = len(rest)
+        elif served.definition.custom:
+            metadata["continue"] = ""
         return form.list(served, page, metadata)
 
     async def watch(self, served: Served, target: Target, query: Mapping[str, str], form: Form) -> ServerStream:
-        wanted = selection(served.definition, target.namespace, query)
-        initial_events = flag(query, "sendInitialEvents")
-        if initial_events and query.get("resourceVersionMatch") != "NotOlderThan":
-            raise failures.Failure(
-                422,
-                "Invalid",
-                'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            )
-        since = self._check_version(query)
+        """A watch of a collection. Raises ``Failure``."""
+        if target.name:
+            query = {**query, "fieldSelector": f"metadata.name={target.name}"}
+        wanted = selection(served, target.namespace, query)
+        options = list_options(query, watch=True)
         initial: list[tuple[EventType, Stored]] = []
-        missed: list[Any] = []
-        headers = {"content-type": "application/json"}
-        if since == 0 or initial_events:
+        missed: list[Event] = []
+        since = options.version or 0
+        if since == 0 or options.initial_events:
             # Everything that is there comes first, then what changes from now on.
-            since = self.storage.version
-            initial = [
-                ("ADDED", stored)
-                for stored in self.storage.items(served.stored_as, target.namespace)
-                if _matches(served, stored, wanted)
-            ]
+            since = max(self.storage.version, since)
+            initial = [("ADDED", stored) for stored in self._selected(wanted)]
         else:
             events = self.storage.events_after(served.stored_as, since)
             if events is None:
                 status = failures.expired_version(since, self.storage.oldest(served.stored_as)).status()
-                return ServerStream(200, headers, _once(error_line(status)))
-            missed = list(events)
-        timeout = query.get("timeoutSeconds")
+                return ServerStream(200, JSON, _once(error_line(status)))
+            missed = events
         request = WatchRequest(
-            resource=served.stored_as,
             selection=wanted,
             encode=form.encoder(served),
             bookmark=form.bookmarks(served),
-            timeout=float(timeout) if timeout else DEFAULT_TIMEOUT,
-            bookmarks=flag(query, "allowWatchBookmarks"),
+            timeout=options.timeout or DEFAULT_TIMEOUT,
+            bookmarks=options.bookmarks,
             initial=initial,
-            initial_end=initial_events,
+            initial_end=options.initial_events and options.bookmarks,
             since=since,
         )
         body = watch(self.storage, request, missed=missed)
         await anext(body)  # the first step puts the listener in place, with no other step of the loop in between
-        return ServerStream(200, headers, body)
+        return ServerStream(200, JSON, body)
 
-    def _check_version(self, query: Mapping[str, str]) -> int:
-        text = query.get("resourceVersion", "")
-        if not text:
-            return 0
-        if not text.isdecimal():
-            raise failures.bad_request(f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax')
-        version = int(text)
+    def _selected(self, wanted: Selection) -> list[Stored]:
+        everything = self.storage.items(wanted.served.stored_as, wanted.namespace)
+        return [stored for stored in everything if wanted.matches(stored)]
+
+    def _check_list_version(self, options: ListOptions) -> None:
+        version = options.version
+        if version is None:
+            return
         if version > self.storage.version:
             raise failures.future_version(version, self.storage.version)
-        return version
+        if options.exact and version != self.storage.version:
+            raise failures.gone("The resourceVersion for the provided list is too old.")
 
     def _keep(self, version: int, rest: list[Stored]) -> str:
         name = str(next(self._sequence))
@@ -149,7 +141,7 @@ class Reader:
             content = codec.decode(base64.urlsafe_b64decode(token), dict)
             version, name = int(content["v"]), str(content["s"])
         except (ValueError, KeyError, TypeError, codec.DecodeError, msgspec.DecodeError) as error:
-            raise failures.bad_request(f"continue key is not valid: {error}") from error
+            raise failures.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
         rest = self._snapshots.get(name)
         if rest is None:
             raise failures.gone(
@@ -157,19 +149,6 @@ class Reader:
                 "without the continue parameter."
             )
         return version, rest
-
-
-def _matches(served: Served, stored: Stored, wanted: Selection) -> bool:
-    return wanted.matches(served.from_stored(stored.obj) if served.converted else stored.obj)
-
-
-def _number(query: Mapping[str, str], name: str) -> int:
-    text = query.get(name, "")
-    if not text:
-        return 0
-    if not text.isdecimal():
-        raise failures.bad_request(f'Invalid value: "{text}": strconv.ParseInt: parsing "{text}": invalid syntax')
-    return int(text)
 
 
 async def _once(data: bytes) -> AsyncIterator[bytes]:

@@ -1,24 +1,30 @@
 """The API server: one function from requests to answers. ``transport()`` and ``sandbox.httpfront`` bring requests here."""
 
 import random
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import structlog
 
-from regroup.kube.resources import CRDS, EVENTS, NAMESPACES, PODS
+from regroup.kube.resources import EVENTS, NAMESPACES, PODS
 from regroup.runtime.clock import Clock
 from regroup.sandbox.apifaults import FaultPlan
-from regroup.sandbox.apiserver import failures, forms, objects, subresources
+from regroup.sandbox.apiserver import failures, forms, objects, podlogs, podwork, scaling
 from regroup.sandbox.apiserver.admission import Admission, WebhookCaller
-from regroup.sandbox.apiserver.bodies import read_body
+from regroup.sandbox.apiserver.bodies import read_object, read_other
 from regroup.sandbox.apiserver.custom import CustomKinds
+from regroup.sandbox.apiserver.deleting import Deleter
 from regroup.sandbox.apiserver.discovery import Discovery, not_a_path
 from regroup.sandbox.apiserver.failures import Failure
+from regroup.sandbox.apiserver.media import media_type
+from regroup.sandbox.apiserver.options import OptionsKind, delete_options, write_options
+from regroup.sandbox.apiserver.podlogs import LogSource
 from regroup.sandbox.apiserver.reading import Reader, ServerStream
 from regroup.sandbox.apiserver.registry import Registry, Served
-from regroup.sandbox.apiserver.routing import Target, parse_path, query_of, verb_of
+from regroup.sandbox.apiserver.routing import Target, flag, parse_path, query_of, verb_of
+from regroup.sandbox.apiserver.selection import selection
 from regroup.sandbox.apiserver.storage import Storage
+from regroup.sandbox.apiserver.traits import answered_whole, is_namespace
 from regroup.sandbox.apiserver.writing import WriteContext, Writer, Written
 from regroup.sandbox.kinds.builtin import BUILTINS, CORE_EVENTS
 from regroup.sandbox.kinds.definition import KindDefinition
@@ -31,13 +37,9 @@ __all__ = ["ApiServer", "LogSource", "WebhookCaller"]
 
 Obj = dict[str, Any]
 
-
-class LogSource(Protocol):
-    """Who has the logs of containers: a kubelet."""
-
-    def read(self, uid: str, container: str, *, previous: bool = False, timestamps: bool = False) -> list[str] | None:
-        """Lines of a container, or None when it has not run."""
-        ...
+WARNING_LIMIT = 256
+"""Characters of one warning that are sent."""
+_OPTIONS: Mapping[str, OptionsKind] = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
 
 
 class ApiServer:
@@ -63,7 +65,8 @@ class ApiServer:
         self._reader = Reader(self.storage)
         self._writer = Writer(self.storage, clock=clock, rng=rng, admission=self.admission, namespace_state=self._namespace_state)
         self._discovery = Discovery(self.registry, version=version)
-        self._custom = CustomKinds(self.registry, self.storage, clock=clock, delete=self._writer.delete_stored)
+        self._deleter = Deleter(self.storage, clock=clock, admission=self.admission, writer=self._writer)
+        self._custom = CustomKinds(self.registry, self.storage, clock=clock, delete=self._deleter.delete_stored)
         self._custom.restore()
         self._writer.after_write = self._custom.after_write
 
@@ -76,15 +79,16 @@ class ApiServer:
         return await self.faults.around(request, self._guarded)
 
     async def _guarded(self, request: Request) -> Response | ServerStream:
+        warnings: list[str] = []
         try:
-            return await self._answer(request)
+            return _with_warnings(await self._answer(request, warnings), warnings)
         except Failure as failure:
-            return failure.response()
+            return _with_warnings(failure.response(), warnings)
         except Exception as error:  # noqa: BLE001 - the root of a request: a bug in one must not end the cluster
             self._log.exception("request failed", method=request.method, path=request.path)
             return Failure(500, "InternalError", f"Internal error occurred: {type(error).__name__}: {error}").response()
 
-    async def _answer(self, request: Request) -> Response | ServerStream:
+    async def _answer(self, request: Request, warnings: list[str]) -> Response | ServerStream:
         target = parse_path(request.path)
         if target is None:
             return self._discovery.answer(request)
@@ -93,87 +97,81 @@ class ApiServer:
             if target.group and not self._discovery.knows_group(target.group):
                 return not_a_path()
             raise failures.no_such_path()
-        return await self._resource(request, served, target)
+        return await self._resource(request, served, target, warnings)
 
-    async def _resource(self, request: Request, served: Served, target: Target) -> Response | ServerStream:
+    async def _resource(self, request: Request, served: Served, target: Target, warnings: list[str]) -> Response | ServerStream:
         query = query_of(request)
         verb = verb_of(request.method, target, query)
-        form = forms.choose(request.headers.get("accept", ""), include=query.get("includeObject", ""), now=self.clock.now)
-        if served.resource.namespaced and target.name and not target.namespace:
-            raise failures.no_such_path()
+        _check_path(served, target, verb)
         if target.subresource and target.subresource != "status":
-            return await self._subresource(request, served, target, query)
-        if target.subresource == "status" and not served.definition.status:
-            raise failures.no_such_path()
+            return await self._subresource(request, served, target, warnings)
+        form = forms.choose(request.headers.get("accept", ""), include=query.get("includeObject", ""), now=self.clock.now)
         match verb:
+            case "get" if flag(query, "watch"):
+                return await self._reader.watch(served, target, query, form)
             case "get":
                 return self._reader.get(served, target, form)
             case "list":
                 return self._reader.list_all(served, target, query, form)
             case "watch":
                 return await self._reader.watch(served, target, query, form)
-        context = self._context(request, served, target, query)
-        written: Written
+            case "delete" | "deletecollection":
+                return await self._delete(request, served, target, form=form, warnings=warnings)
+        context = self._context(request, served, target, warnings)
         match verb:
-            case "create" if not target.name:
-                body = read_body(request, served.resource)
-                written = await self._writer.create(context, body)
+            case "create":
+                written = await self._writer.create(context, read_object(request, served.definition))
             case "update":
-                written = await self._writer.update(context, read_body(request, served.resource))
-            case "patch":
-                content_type = request.headers.get("content-type", "").partition(";")[0].strip()
-                written = await self._writer.patch(context, content_type, request.body)
-            case "delete":
-                options = _options(request, query)
-                await self._writer.admit_delete(context)
-                written = self._writer.delete(context, options)
-                if written.gone:
-                    return _with_warnings(_deleted(served, written), context)
-                return _with_warnings(form.object(served, written.stored, status=200), context)
-            case "deletecollection":
-                removed = self._writer.delete_collection(context, _options(request, query))
-                return form.list(served, removed, {"resourceVersion": str(self.storage.version)})
+                written = await self._writer.update(context, read_object(request, served.definition))
             case _:
-                raise failures.method_not_allowed()
-        return _with_warnings(form.object(served, written.stored, status=201 if written.created else 200), context)
+                written = await self._writer.patch(context, media_type(request), request.body)
+        return form.object(served, written.stored, status=201 if written.created else 200)
+
+    async def _delete(
+        self, request: Request, served: Served, target: Target, *, form: forms.Form, warnings: list[str]
+    ) -> Response:
+        options = delete_options(request)
+        if not target.name:
+            wanted = selection(served, target.namespace, query_of(request))
+            removed = await self._deleter.delete_collection(served, wanted, options, warnings=warnings)
+            return form.list(served, removed, {"resourceVersion": str(self.storage.version)})
+        written = await self._deleter.delete(served, target, options, warnings=warnings)
+        whole = not written.gone or answered_whole(served.resource)
+        return form.object(served, written.stored) if whole else _deleted(served, written)
 
     async def _subresource(
-        self, request: Request, served: Served, target: Target, query: Mapping[str, str]
+        self, request: Request, served: Served, target: Target, warnings: list[str]
     ) -> Response | ServerStream:
-        context = self._context(request, served, target, query)
         stored = self._reader.find(served, target)
-        is_pod = served.resource == PODS
+        pod = served.resource == PODS
+        if target.subresource == "scale" and served.definition.scale and request.method == "GET":
+            return scaling.get_scale(served, stored)
+        if target.subresource == "log" and pod and request.method == "GET":
+            asked = podlogs.log_request(stored.obj, query_of(request), now=self.clock.now())
+            return podlogs.read_log(stored.obj, asked, self.logs, find=lambda: self._object(served, target))
+        if request.method not in _OPTIONS:
+            raise failures.no_such_path()
+        context, now = self._context(request, served, target, warnings), self.clock.now()
         match (target.subresource, request.method):
-            case ("scale", "GET") if served.definition.scale:
-                return subresources.get_scale(served, stored)
             case ("scale", "PUT" | "PATCH") if served.definition.scale:
-                return await subresources.set_scale(self._writer, context, stored, request)
-            case ("binding", "POST") if is_pod:
-                body = read_body(request, served.resource, strict=False)
-                return subresources.bind(self._writer, context, stored, body, self.clock.now())
-            case ("eviction", "POST") if is_pod:
-                body = read_body(request, served.resource, strict=False)
-                return subresources.evict(self._writer, context, stored, body, self.storage)
-            case ("log", "GET") if is_pod:
-                return subresources.read_log(stored, query, self.logs)
+                return await scaling.set_scale(self._writer, context, stored, request)
+            case ("binding", "POST") if pod:
+                return podwork.bind(self._writer, context, stored, read_other(request, podwork.BINDINGS), now=now)
+            case ("eviction", "POST") if pod:
+                body = read_other(request, podwork.EVICTIONS)
+                return await podwork.evict(self._deleter, self._writer, context, stored, body, storage=self.storage, now=now)
             case ("finalize", "PUT") if served.resource == NAMESPACES:
-                return subresources.finalize(self._writer, context, stored, read_body(request, served.resource))
+                return podwork.finalize(self._writer, context, stored, read_object(request, served.definition))
             case _:
                 raise failures.no_such_path()
 
-    def _context(self, request: Request, served: Served, target: Target, query: Mapping[str, str]) -> WriteContext:
-        agent = request.headers.get("user-agent", "")
-        manager = query.get("fieldManager", "")
-        if not manager and request.headers.get("content-type", "") != "application/apply-patch+yaml":
-            manager = agent.partition("/")[0] or "unknown"
+    def _object(self, served: Served, target: Target) -> Obj | None:
+        stored = self.storage.get(served.stored_as, (target.namespace, target.name))
+        return stored.obj if stored is not None else None
+
+    def _context(self, request: Request, served: Served, target: Target, warnings: list[str]) -> WriteContext:
         return WriteContext(
-            served=served,
-            target=target,
-            query=query,
-            manager=manager[:128],
-            user_agent=agent,
-            warnings=[],
-            patches=request.method == "PATCH",
+            served=served, target=target, options=write_options(request, _OPTIONS[request.method]), warnings=warnings
         )
 
     def _namespace_state(self, name: str) -> str | None:
@@ -191,37 +189,43 @@ def _served(definition: KindDefinition) -> Served:
     return Served(definition, definition.resource)
 
 
-def _options(request: Request, query: Mapping[str, str]) -> Obj:
-    """``DeleteOptions`` from the body, with what the query says in their place."""
-    options: Obj = {}
-    if request.body:
-        try:
-            options = dict(codec.decode(request.body, dict))
-        except codec.DecodeError as error:
-            raise failures.bad_request(str(error)) from error
-    for name in ("propagationPolicy", "gracePeriodSeconds"):
-        if query.get(name):
-            options[name] = int(query[name]) if name == "gracePeriodSeconds" else query[name]
-    return options
+def _check_path(served: Served, target: Target, verb: str) -> None:
+    """The path takes the verb. Raises ``Failure`` (404, 405)."""
+    namespaced = served.resource.namespaced
+    if bool(target.namespace) and not namespaced:
+        raise failures.no_such_path()
+    if target.name and namespaced and not target.namespace:
+        raise failures.no_such_path()
+    if target.subresource == "status" and not served.definition.status:
+        raise failures.no_such_path()
+    if target.subresource == "status" and verb not in {"get", "update", "patch"}:
+        raise failures.method_not_allowed()
+    if target.subresource:
+        return
+    everywhere = namespaced and not target.namespace
+    allowed = {"list", "watch"} if everywhere else {"list", "watch", "create", "deletecollection"}
+    if verb not in ({"get", "update", "patch", "delete"} if target.name else allowed):
+        raise failures.method_not_allowed()
+    if verb == "deletecollection" and is_namespace(served.resource):
+        raise failures.method_not_allowed()
 
 
 def _deleted(served: Served, written: Written) -> Response:
     meta = written.stored.obj["metadata"]
-    if served.resource in {PODS, CRDS}:
-        return forms.PlainForm().object(served, written.stored)
-    details: Obj = {"name": meta["name"], "kind": served.resource.plural, "uid": meta["uid"]}
+    details: Obj = {"name": meta["name"]}
     if served.resource.group:
         details["group"] = served.resource.group
+    details |= {"kind": served.resource.plural, "uid": meta["uid"]}
     body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
     return Response(200, forms.JSON, codec.encode(body))
 
 
-def _with_warnings(answer: Response, context: WriteContext) -> Response:
-    if not context.warnings:
+def _with_warnings(answer: Response | ServerStream, warnings: Sequence[str]) -> Response | ServerStream:
+    if not warnings or not isinstance(answer, Response):
         return answer
-    texts = [f'299 - "{_quoted(warning)}"' for warning in dict.fromkeys(context.warnings)]
+    texts = [f'299 - "{_quoted(warning)}"' for warning in dict.fromkeys(warnings)]
     return Response(answer.status, {**answer.headers, "warning": ", ".join(texts)}, answer.body)
 
 
 def _quoted(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")[:256]
+    return text[:WARNING_LIMIT].replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")

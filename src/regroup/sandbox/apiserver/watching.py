@@ -9,14 +9,17 @@ from typing import Any
 from regroup.sandbox.apiserver.selection import Selection
 from regroup.sandbox.apiserver.storage import Event, EventType, Storage, Stored
 from regroup.wire import codec
-from regroup.wire.resource import Resource
 
 Obj = dict[str, Any]
 
 BOOKMARK_PERIOD = 50.0
 """Seconds between bookmarks on a watch that asked for them."""
+LAST_BOOKMARK = 2.0
+"""Seconds before its end at which such a watch gets one more, so that its client resumes from late."""
 BACKLOG_LIMIT = 100_000
 """Events that a slow reader may be behind before its watch is ended."""
+BATCH = 100
+"""Events that are sent in one piece."""
 
 Encode = Callable[[Stored], bytes]
 """The object of an event in the form that was asked for."""
@@ -26,7 +29,6 @@ Encode = Callable[[Stored], bytes]
 class WatchRequest:
     """What one watch asked for. ``initial`` are the events to start with, ``since`` the version after them."""
 
-    resource: Resource
     selection: Selection
     encode: Encode
     bookmark: Callable[[int, bool], bytes]
@@ -48,11 +50,10 @@ def error_line(status: Obj) -> bytes:
 
 def select(event: Event, selection: Selection) -> tuple[EventType, Stored] | None:
     """The event as a selecting watch sees it: an object that leaves the selection is deleted there, one that enters is added."""
-    before = event.previous is not None and selection.matches(event.previous.obj)
+    before = event.previous is not None and selection.matches(event.previous)
     if event.type == "DELETED":
         return ("DELETED", event.stored) if before else None
-    after = selection.matches(event.stored.obj)
-    if after:
+    if selection.matches(event.stored):
         return ("MODIFIED" if before else "ADDED", event.stored)
     if before and event.previous is not None:
         # The last state that matched, at the version of the write that took it away.
@@ -72,48 +73,48 @@ async def watch(storage: Storage, request: WatchRequest, *, missed: Sequence[Eve
     wake = asyncio.Event()
 
     def hear(event: Event) -> None:
-        backlog.append(event)
-        wake.set()
+        if event.stored.version > request.since:
+            backlog.append(event)
+            wake.set()
 
     loop = asyncio.get_running_loop()
     end = loop.time() + request.timeout
-    stop = storage.listen(request.resource, hear)
+    stop = storage.listen(request.selection.served.stored_as, hear)
     try:
         yield b""  # started: the listener hears from here on
-        for kind, stored in request.initial:
-            yield line(kind, request.encode(stored))
-        version = request.since
+        for first in range(0, len(request.initial), BATCH):
+            part = request.initial[first : first + BATCH]
+            yield b"".join([line(kind, request.encode(stored)) for kind, stored in part])
         if request.initial_end:
-            yield request.bookmark(version, True)
-        next_bookmark = loop.time() + BOOKMARK_PERIOD
-        while True:
-            lines = []
-            while backlog:
-                event = backlog.popleft()
-                version = event.stored.version
-                seen = select(event, request.selection)
-                if seen is not None:
-                    lines.append(line(seen[0], request.encode(seen[1])))
-                if len(lines) >= 100:
-                    break
-            if lines:
+            yield request.bookmark(request.since, True)
+        next_bookmark = min(loop.time() + BOOKMARK_PERIOD, end - LAST_BOOKMARK) if request.bookmarks else end
+        while len(backlog) <= BACKLOG_LIMIT:
+            if lines := _lines(backlog, request):
                 yield b"".join(lines)
                 continue
-            if len(backlog) > BACKLOG_LIMIT:
-                return
             now = loop.time()
             if now >= end:
                 return
-            if request.bookmarks and now >= next_bookmark:
+            if now >= next_bookmark:
                 # Every event up to the storage's version was looked at, so the watch may resume from there.
-                yield request.bookmark(storage.version, False)
-                next_bookmark = now + BOOKMARK_PERIOD
+                yield request.bookmark(max(storage.version, request.since), False)
+                next_bookmark = min(now + BOOKMARK_PERIOD, end - LAST_BOOKMARK) if now < end - LAST_BOOKMARK else end
                 continue
             wake.clear()
             try:
-                async with asyncio.timeout(min(end, next_bookmark if request.bookmarks else end) - now):
+                async with asyncio.timeout(min(end, next_bookmark) - now):
                     await wake.wait()
             except TimeoutError:
                 pass
     finally:
         stop()
+
+
+def _lines(backlog: deque[Event], request: WatchRequest) -> list[bytes]:
+    """The next events that the watch sees, at most one batch."""
+    lines: list[bytes] = []
+    while backlog and len(lines) < BATCH:
+        seen = select(backlog.popleft(), request.selection)
+        if seen is not None:
+            lines.append(line(seen[0], request.encode(seen[1])))
+    return lines

@@ -1,10 +1,9 @@
-"""Writes: create, update, patch, delete. Everything between looking and storing is one step of the loop, but for webhooks.
+"""Writes: create, update, patch. Everything between looking and storing is one step of the loop, but for webhooks.
 
 A write that changes nothing is not stored and gives no event. A patch without a resourceVersion that meets a change made while a
 webhook was asked is tried again on the new state.
 """
 
-import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +13,12 @@ from regroup.runtime.clock import Clock, timestamp
 from regroup.sandbox.apiserver import failures, objects, patching
 from regroup.sandbox.apiserver.admission import Admission, Attributes
 from regroup.sandbox.apiserver.failures import Failure
+from regroup.sandbox.apiserver.media import APPLY_PATCH
+from regroup.sandbox.apiserver.options import WriteOptions
 from regroup.sandbox.apiserver.registry import Served
-from regroup.sandbox.apiserver.routing import Target, flag
-from regroup.sandbox.apiserver.selection import selection
+from regroup.sandbox.apiserver.routing import Target
 from regroup.sandbox.apiserver.storage import Key, Storage, Stored
+from regroup.sandbox.apiserver.traits import must_be_versioned, put_creates
 from regroup.sandbox.fieldmanager import manager as fields
 from regroup.sandbox.schema.decoding import DecodeFailure
 from regroup.sandbox.schema.errors import FieldError
@@ -26,7 +27,8 @@ from regroup.wire.resource import Resource
 
 Obj = dict[str, Any]
 
-PATCH_ATTEMPTS = 5
+ATTEMPTS = 5
+"""How often a patch is tried on an object that others write to meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +42,20 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """Who writes, and how: the parts of a request that all writes share."""
+    """Who writes, and how: the parts of a request that all writes share. ``warnings`` are collected for the answer."""
 
     served: Served
     target: Target
-    query: Mapping[str, str]
-    manager: str
-    user_agent: str
+    options: WriteOptions
     warnings: list[str]
-    patches: bool = False
-
-    def main(self) -> "WriteContext":
-        """The same request on the object itself in place of a subresource."""
-        return replace(self, target=replace(self.target, subresource=""))
 
     @property
     def dry_run(self) -> bool:
-        return self.query.get("dryRun") == "All"
+        return self.options.dry_run
+
+    def main(self) -> "WriteContext":
+        """The same request on the object itself, for subresources that write to it."""
+        return replace(self, target=replace(self.target, subresource=""))
 
 
 class Writer:
@@ -80,157 +79,123 @@ class Writer:
 
     async def create(self, context: WriteContext, body: Obj) -> Written:
         """POST of a new object. Raises ``Failure``."""
-        served = context.served
-        definition = served.definition
-        body = self._decoded(context, body)
-        self._check_namespace(context, body)
-        now = self._clock.now()
-        obj = objects.prepare_create(definition, body, namespace=context.target.namespace, now=now, rng=self._rng)
-        generated = bool((body.get("metadata") or {}).get("generateName")) and not (body.get("metadata") or {}).get("name")
+        served, definition = context.served, context.served.definition
+        obj = objects.begin_create(definition, self._decoded(context, body), namespace=context.target.namespace)
+        self._check_namespace(context, obj)
         definition.default(obj)
-        obj = fields.update(None, obj, manager=context.manager, subresource="", now=timestamp(now), schema=definition.schema)
-        definition.prepare(obj, None)
-        obj = await self._admission.mutate(self._attributes(context, "CREATE", obj, None))
-        objects.check_name(definition, obj)
-        definition.default(obj)
-        self._validate(context, obj, None)
-        await self._admission.validate(self._attributes(context, "CREATE", obj, None))
-        # Webhooks were asked: the name may be taken by now.
-        key = (obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
-        if self._storage.get(served.stored_as, key) is not None:
-            if generated:
-                raise Failure(
-                    409,
-                    "AlreadyExists",
-                    f'{served.resource} "{key[1]}" already exists, '
-                    "the server was not able to generate a unique name for the object",
-                )
-            raise failures.already_exists(served.resource, key[1])
-        obj = served.to_stored(obj)
-        if context.dry_run:
-            return Written(self._unstored(served, obj), created=True)
-        return Written(self._put(served, key, obj), created=True)
+        now = timestamp(self._clock.now())
+        obj = fields.update(None, obj, manager=context.options.manager, subresource="", now=now, schema=definition.schema)
+        generated = not obj["metadata"].get("name")
+        return await self._make(context, served, obj, generated=generated)
 
     async def update(self, context: WriteContext, body: Obj) -> Written:
         """PUT. Raises ``Failure``."""
         served, target = context.served, context.target
-        stored = self._storage.get(served.stored_as, (target.namespace, target.name))
-        if stored is None:
-            raise failures.not_found(served.resource, target.name)
-        new = body
-        return await self._change(context, stored, lambda _: new, operation="Update")
+        resource, wanted = served.resource, self._decoded(context, body)
+        versioned = bool((body.get("metadata") or {}).get("resourceVersion"))
+        for _ in range(ATTEMPTS):
+            stored = self._storage.get(served.stored_as, (target.namespace, target.name))
+            if stored is None:
+                if versioned or target.subresource or not put_creates(resource):
+                    raise failures.not_found(resource, target.name)
+                return await self.create(context, body)
+            if not versioned and (served.definition.custom or must_be_versioned(resource)):
+                raise failures.unversioned(resource, target.name)
+            try:
+                return await self._change(context, stored, lambda _: wanted, operation="Update")
+            except _Moved:
+                if versioned:
+                    break
+        raise failures.stale(resource, target.name)
 
     async def patch(self, context: WriteContext, content_type: str, body: bytes | None) -> Written:
         """PATCH of all four types. Raises ``Failure``."""
         served, target = context.served, context.target
         patching.check_type(served.definition, content_type)
-        patch = patching.decode_body(body)
-        attempt = 0
-        while True:
-            attempt += 1
+        if content_type == APPLY_PATCH:
+            patch: Any = patching.decode_configuration(body, served.resource)
+            change, operation = self._applied(context, patch), "Apply"
+        else:
+            patch = patching.decode_patch(body)
+            change, operation = self._patched(context, content_type, patch), "Update"
+        for _ in range(ATTEMPTS):
             stored = self._storage.get(served.stored_as, (target.namespace, target.name))
-            if content_type == patching.APPLY_PATCH:
-                if not isinstance(patch, dict):
-                    raise failures.bad_request("error decoding YAML: the apply configuration is no object")
-                if stored is None:
-                    if target.subresource:
-                        raise failures.not_found(served.resource, target.name)
-                    return await self._apply_new(context, patch)
-                change, operation = self._applied(context, patch), "Apply"
-            else:
-                if stored is None:
+            if stored is None:
+                if operation != "Apply" or target.subresource:
                     raise failures.not_found(served.resource, target.name)
-                change, operation = self._patched(context, content_type, patch), "Update"
+                return await self._apply_new(context, patch)
             try:
                 return await self._change(context, stored, change, operation=operation)
             except _Moved:
-                if attempt >= PATCH_ATTEMPTS:
-                    raise failures.stale(served.resource, target.name) from None
-
-    def delete(self, context: WriteContext, options: Mapping[str, Any]) -> Written:
-        """DELETE of one object. Raises ``Failure``."""
-        served, target = context.served, context.target
-        key = (target.namespace, target.name)
-        stored = self._storage.get(served.stored_as, key)
-        if stored is None:
-            raise failures.not_found(served.resource, target.name)
-        objects.check_preconditions(served.definition, stored.obj, options.get("preconditions") or {})
-        return self._delete(context, key, stored, options)
-
-    def delete_stored(self, served: Served, stored: Stored) -> None:
-        """Delete an object on the server's own account, in the background."""
-        meta = stored.obj["metadata"]
-        target = Target(
-            served.resource.group, served.resource.version, served.resource.plural, meta.get("namespace", ""), meta["name"], ""
-        )
-        context = WriteContext(served=served, target=target, query={}, manager="kube-apiserver", user_agent="", warnings=[])
-        self._delete(context, (meta.get("namespace", ""), meta["name"]), stored, {})
-
-    async def admit_delete(self, context: WriteContext) -> None:
-        """Ask the webhooks that want to know of deletions. Raises ``Failure``."""
-        served, target = context.served, context.target
-        stored = self._storage.get(served.stored_as, (target.namespace, target.name))
-        if stored is not None:
-            await self._admission.validate(self._attributes(context, "DELETE", None, stored.obj))
-
-    def delete_collection(self, context: WriteContext, options: Mapping[str, Any]) -> Sequence[Stored]:
-        """DELETE of all that the selectors name; each as by itself."""
-        served, target = context.served, context.target
-        wanted = selection(served.definition, target.namespace, context.query)
-        found = [stored for stored in self._storage.items(served.stored_as, target.namespace) if wanted.matches(stored.obj)]
-        for stored in found:
-            meta = stored.obj["metadata"]
-            self._delete(context, (meta.get("namespace", ""), meta["name"]), stored, options)
-        return found
+                continue
+        raise failures.stale(served.resource, target.name)
 
     def store(self, served: Served, obj: Obj) -> Written:
         """Store a new version of an object that is there, for subresources with rules of their own."""
         meta = obj["metadata"]
         return self._store(served, (meta.get("namespace", ""), meta["name"]), obj)
 
+    def keep(self, served: Served, key: Key, obj: Obj) -> Stored:
+        """Put a version into the storage, whatever it says."""
+        stored = self._storage.put(served.stored_as, key, {**obj, "metadata": dict(obj["metadata"])})
+        self.after_write(served, Written(stored))
+        return stored
+
+    def remove(self, served: Served, key: Key, last: Obj) -> Written:
+        """Take an object out of the storage; ``last`` is its last state, which the answer shows."""
+        stored = self._storage.remove(served.stored_as, key)
+        written = Written(Stored(last, stored.version, codec.encode(last)), gone=True)
+        self.after_write(served, written)
+        return written
+
     async def _apply_new(self, context: WriteContext, patch: Obj) -> Written:
         served, target = context.served, context.target
-        meta = patch.setdefault("metadata", {})
-        if meta.get("name") and meta["name"] != target.name:
-            raise failures.bad_request(f"name in URL does not match name in apply configuration: {target.name} != {meta['name']}")
+        meta = patch.get("metadata") or {}
+        _check_name(target, meta)
         if meta.get("uid"):
-            why = "uid mismatch: the provided object specified uid {}, and no existing object was found".format(meta["uid"])
+            why = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
             raise failures.conflict(served.resource, target.name, why)
-        if meta.get("managedFields"):
-            raise failures.bad_request("metadata.managedFields must be nil")
-        self._check_namespace(context, patch)
-        now = self._clock.now()
-        obj = fields.apply(
-            None, patch, manager=context.manager, force=True, subresource="", now=timestamp(now), schema=served.definition.schema
-        )
-        managed = obj["metadata"].get("managedFields")
-        body = self._decoded(context, {**obj, "metadata": {**obj["metadata"], "name": target.name}})
-        prepared = objects.prepare_create(served.definition, body, namespace=target.namespace, now=now, rng=self._rng)
+        if meta.get("resourceVersion"):
+            raise failures.not_found(served.resource, target.name)
+        patch = {**patch, "metadata": {**meta, "name": target.name}}
+        applied = self._applied(context, patch)(None)
+        managed = applied["metadata"].get("managedFields")
+        obj = objects.begin_create(served.definition, applied, namespace=target.namespace)
+        self._check_namespace(context, obj)
         if managed:
-            prepared["metadata"]["managedFields"] = managed
-        served.definition.default(prepared)
-        served.definition.prepare(prepared, None)
-        prepared = await self._admission.mutate(self._attributes(context, "CREATE", prepared, None))
-        objects.check_name(served.definition, prepared)
-        served.definition.default(prepared)
-        self._validate(context, prepared, None)
-        await self._admission.validate(self._attributes(context, "CREATE", prepared, None))
-        key = (prepared["metadata"].get("namespace", ""), target.name)
-        if self._storage.get(served.stored_as, key) is not None:
-            raise failures.already_exists(served.resource, target.name)
-        prepared = served.to_stored(prepared)
-        if context.dry_run:
-            return Written(self._unstored(served, prepared), created=True)
-        return Written(self._put(served, key, prepared), created=True)
+            obj["metadata"]["managedFields"] = managed
+        served.definition.default(obj)
+        return await self._make(context, served, obj, generated=False)
 
-    def _applied(self, context: WriteContext, patch: Obj) -> Callable[[Obj], Obj]:
-        def change(live: Obj) -> Obj:
+    async def _make(self, context: WriteContext, served: Served, obj: Obj, *, generated: bool) -> Written:
+        """Take a new object through admission and validation into the storage."""
+        definition = served.definition
+        obj = await self._admission.mutate(_attributes(context, "CREATE", obj, None))
+        definition.default(obj)
+        obj = objects.complete_create(definition, obj, now=self._clock.now(), rng=self._rng)
+        definition.prepare(obj, None)
+        objects.check_name(definition, obj)
+        self._validate(context, obj, None)
+        await self._admission.validate(_attributes(context, "CREATE", obj, None))
+        # Webhooks were asked: the name may be taken, or the namespace on its way out, by now.
+        self._check_namespace(context, obj)
+        key = (obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        if self._storage.get(served.stored_as, key) is not None:
+            raise failures.already_exists(served.resource, key[1], generated=generated)
+        obj = served.to_stored(obj)
+        if context.dry_run:
+            return Written(self._unstored(obj), created=True)
+        return Written(self.keep(served, key, obj), created=True)
+
+    def _applied(self, context: WriteContext, patch: Obj) -> Callable[[Obj | None], Obj]:
+        def change(live: Obj | None) -> Obj:
+            _check_name(context.target, patch.get("metadata") or {})
             try:
-                return fields.apply(
+                applied = fields.apply(
                     live,
                     patch,
-                    manager=context.manager,
-                    force=flag(context.query, "force"),
+                    manager=context.options.manager,
+                    force=context.options.force or live is None,
                     subresource=context.target.subresource,
                     now=timestamp(self._clock.now()),
                     schema=context.served.definition.schema,
@@ -238,93 +203,61 @@ class Writer:
             except fields.ApplyConflict as error:
                 raise Failure(409, "Conflict", str(error), details={"causes": error.causes}) from error
             except fields.ApplyError as error:
-                raise failures.bad_request(str(error)) from error
+                raise failures.not_applicable(str(error)) from error
+            return self._decoded(context, applied)
 
         return change
 
-    def _patched(self, context: WriteContext, content_type: str, patch: Any) -> Callable[[Obj], Obj]:
+    def _patched(self, context: WriteContext, content_type: str, patch: Any) -> Callable[[Obj | None], Obj]:
         definition = context.served.definition
-        return lambda live: patching.patched(definition, content_type, live, patch, schema=definition.schema)
 
-    async def _change(self, context: WriteContext, stored: Stored, change: Callable[[Obj], Obj], *, operation: str) -> Written:
-        served, target = context.served, context.target
-        definition = served.definition
-        old = stored.obj
-        live = served.from_stored(old)
-        wanted = change(live)
-        versioned = bool((wanted.get("metadata") or {}).get("resourceVersion")) and operation == "Update"
-        if wanted.get("kind", served.resource.kind) != served.resource.kind:
-            raise failures.bad_request(f"the object is a {wanted.get('kind')}, not a {served.resource.kind}")
-        obj = objects.prepare_update(definition, self._decoded(context, wanted), live, subresource=target.subresource)
+        def change(live: Obj | None) -> Obj:
+            result = patching.patched(definition, content_type, live or {}, patch, schema=definition.schema)
+            return self._decoded(context, result, patch=True)
+
+        return change
+
+    async def _change(
+        self, context: WriteContext, stored: Stored, change: Callable[[Obj | None], Obj], *, operation: str
+    ) -> Written:
+        served, target, definition = context.served, context.target, context.served.definition
+        live = served.from_stored(stored.obj)
+        obj = objects.prepare_update(definition, change(live), live, subresource=target.subresource)
         definition.default(obj)
         if operation == "Update":
-            now = timestamp(self._clock.now())
             obj = fields.update(
-                live, obj, manager=context.manager, subresource=target.subresource, now=now, schema=definition.schema
+                live,
+                obj,
+                manager=context.options.manager,
+                subresource=target.subresource,
+                now=timestamp(self._clock.now()),
+                schema=definition.schema,
             )
         definition.prepare(obj, live)
-        if objects.same(obj, live):
-            return Written(stored)
-        obj = await self._admission.mutate(self._attributes(context, "UPDATE", obj, live))
+        obj = await self._admission.mutate(_attributes(context, "UPDATE", obj, live))
         definition.default(obj)
         self._validate(context, obj, live)
-        await self._admission.validate(self._attributes(context, "UPDATE", obj, live))
+        await self._admission.validate(_attributes(context, "UPDATE", obj, live))
         key = (target.namespace, target.name)
         current = self._storage.get(served.stored_as, key)
         if current is not stored:
             # Somebody wrote while the webhooks were asked.
             if current is None:
                 raise failures.not_found(served.resource, target.name)
-            if versioned and not context.patches:
-                raise failures.stale(served.resource, target.name)
             raise _Moved
         if objects.same(obj, live):
             return Written(stored)
         obj = served.to_stored(obj)
         if context.dry_run:
-            return Written(self._unstored(served, obj))
+            return Written(self._unstored(obj))
         return self._store(served, key, obj)
 
     def _store(self, served: Served, key: Key, obj: Obj) -> Written:
         if objects.is_gone(obj):
-            return Written(self._remove(served, key, obj), gone=True)
-        return Written(self._put(served, key, obj))
+            return self.remove(served, key, obj)
+        return Written(self.keep(served, key, obj))
 
-    def _delete(self, context: WriteContext, key: Key, stored: Stored, options: Mapping[str, Any]) -> Written:
-        served, obj = context.served, stored.obj
-        asked = options.get("gracePeriodSeconds")
-        grace = objects.pod_grace(obj, asked) if served.resource.plural == "pods" and not served.resource.group else 0
-        deleting = bool(obj["metadata"].get("deletionTimestamp"))
-        if deleting and asked is None:
-            # A second delete without a wish of its own changes nothing of the first one's grace.
-            grace = obj["metadata"].get("deletionGracePeriodSeconds") or 0
-        finalizers = objects.deletion_finalizers(obj, _propagation(options, deleting=deleting))
-        if served.resource.plural == "namespaces" and not served.resource.group:
-            obj = _terminating_namespace(obj)
-        gone = objects.deleted(obj, now=self._clock.now(), grace=grace, finalizers=finalizers)
-        if served.resource.plural == "namespaces" and (gone.get("spec") or {}).get("finalizers"):
-            held = True
-        else:
-            held = not objects.is_gone(gone)
-        if context.dry_run:
-            return Written(stored, gone=not held)
-        if not held:
-            return Written(self._remove(served, key, gone), gone=True)
-        if gone == stored.obj:
-            return Written(stored)
-        return Written(self._put(served, key, gone))
-
-    def _put(self, served: Served, key: Key, obj: Obj) -> Stored:
-        stored = self._storage.put(served.stored_as, key, {**obj, "metadata": dict(obj["metadata"])})
-        self.after_write(served, Written(stored))
-        return stored
-
-    def _remove(self, served: Served, key: Key, obj: Obj) -> Stored:
-        stored = self._storage.remove(served.stored_as, key)
-        self.after_write(served, Written(stored, gone=True))
-        return stored
-
-    def _unstored(self, served: Served, obj: Obj) -> Stored:
+    def _unstored(self, obj: Obj) -> Stored:
         return Stored(obj, self._storage.version, codec.encode(obj))
 
     def _validate(self, context: WriteContext, obj: Obj, old: Obj | None) -> None:
@@ -335,84 +268,72 @@ class Writer:
         if errors:
             raise failures.invalid(definition.resource, obj["metadata"].get("name", ""), errors)
 
-    def _decoded(self, context: WriteContext, body: Obj) -> Obj:
-        """The object as its kind reads it. Raises ``Failure`` for values of wrong types, and what ``fieldValidation`` asks for."""
+    def _decoded(self, context: WriteContext, body: Obj, *, patch: bool = False) -> Obj:
+        """The object as its kind reads it. Raises ``Failure`` for wrong types, and for what ``fieldValidation`` forbids."""
         resource = context.served.resource
         try:
+            _check_kind(context.served, body)
             obj, unknown = context.served.definition.decode(body)
         except DecodeFailure as error:
-            if context.patches:
-                text = json.dumps(codec.encode(body).decode(), ensure_ascii=False)
-                raise Failure(422, "Invalid", f' "" is invalid: patch: Invalid value: {text}: {error}') from error
+            if patch:
+                raise failures.undecodable_patch(codec.encode(body).decode(), str(error)) from error
             raise failures.bad_request(_cannot_handle(resource, str(error))) from error
         _unknown_fields(context, unknown)
         return obj
 
-    def _check_namespace(self, context: WriteContext, body: Obj) -> None:
+    def _check_namespace(self, context: WriteContext, obj: Mapping[str, Any]) -> None:
+        """New objects need a namespace that is there to stay. Raises ``Failure``."""
         served, namespace = context.served, context.target.namespace
         if not served.resource.namespaced:
             return
-        if not namespace:
-            raise failures.bad_request("an empty namespace may not be set during creation")
         state = self._namespace_state(namespace)
         if state is None:
             raise Failure(
                 404, "NotFound", f'namespaces "{namespace}" not found', details={"name": namespace, "kind": "namespaces"}
             )
         if state == "Terminating":
-            name = (body.get("metadata") or {}).get("name", "")
-            cause = {
-                "reason": "NamespaceTerminating",
-                "message": f"namespace {namespace} is being terminated",
-                "field": "metadata.namespace",
-            }
-            raise failures.forbidden(
-                served.resource,
-                name,
-                f"unable to create new content in namespace {namespace} because it is being terminated",
-                causes=[cause],
-            )
-
-    def _attributes(self, context: WriteContext, operation: str, obj: Obj | None, old: Obj | None) -> Attributes:
-        return Attributes(
-            served=context.served,
-            operation=operation,
-            namespace=context.target.namespace,
-            name=context.target.name or ((obj or {}).get("metadata") or {}).get("name", ""),
-            subresource=context.target.subresource,
-            obj=obj,
-            old=old,
-            dry_run=context.dry_run,
-            warnings=context.warnings,
-        )
-
-
-def _nobody(_: Served, __: Written) -> None:
-    return
+            message = f"namespace {namespace} is being terminated"
+            cause = {"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise failures.forbidden(served.resource, obj["metadata"].get("name", ""), why, causes=[cause])
 
 
 class _Moved(Exception):
     """The object was written while webhooks were asked."""
 
 
-def _propagation(options: Mapping[str, Any], *, deleting: bool) -> str | None:
-    policy = options.get("propagationPolicy")
-    if policy is not None:
-        if policy not in {"Foreground", "Background", "Orphan"}:
-            raise failures.Failure(
-                422,
-                "Invalid",
-                f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "{policy}": '
-                'supported values: "Foreground", "Background", "Orphan", "nil"',
-            )
-        return str(policy)
-    if options.get("orphanDependents") is True:
-        return "Orphan"
-    return None if deleting else "Background"
+def _nobody(_: Served, __: Written) -> None:
+    return
 
 
-def _terminating_namespace(obj: Obj) -> Obj:
-    return {**obj, "status": {**(obj.get("status") or {}), "phase": "Terminating"}}
+def _attributes(context: WriteContext, operation: str, obj: Obj, old: Obj | None) -> Attributes:
+    return Attributes(
+        served=context.served,
+        operation=operation,
+        namespace=context.target.namespace,
+        name=context.target.name or obj["metadata"].get("name", ""),
+        subresource=context.target.subresource,
+        obj=obj,
+        old=old,
+        dry_run=context.dry_run,
+        warnings=context.warnings,
+    )
+
+
+def _check_name(target: Target, meta: Mapping[str, Any]) -> None:
+    if meta.get("name") and meta["name"] != target.name:
+        raise failures.bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})")
+
+
+def _check_kind(served: Served, body: Obj) -> None:
+    """A patch cannot turn an object into one of another kind. Raises ``Failure`` or ``DecodeFailure``."""
+    resource, kind = served.resource, body.get("kind")
+    if not kind or kind == resource.kind:
+        return
+    if served.definition.custom:
+        error = FieldError("kind", "Invalid", kind, f"must be {resource.kind}")
+        raise failures.invalid(resource, (body.get("metadata") or {}).get("name", ""), [error], kind=str(kind))
+    raise DecodeFailure(f"the object is a {kind}, not a {resource.kind}")
 
 
 def _cannot_handle(resource: Resource, why: str) -> str:
@@ -423,9 +344,8 @@ def _unknown_fields(context: WriteContext, paths: Sequence[str]) -> None:
     """What ``fieldValidation`` says about fields that the schema does not know. Raises ``Failure`` (400) for Strict."""
     if not paths:
         return
-    mode = context.query.get("fieldValidation", "Warn")
-    if mode == "Strict":
-        texts = ", ".join(f'unknown field "{path}"' for path in paths)
-        raise failures.bad_request(_cannot_handle(context.served.resource, f"strict decoding error: {texts}"))
-    if mode != "Ignore":
-        context.warnings.extend(f'unknown field "{path}"' for path in paths)
+    texts = [f'unknown field "{path}"' for path in sorted(paths)]
+    if context.options.validation == "Strict":
+        raise failures.bad_request(_cannot_handle(context.served.resource, f"strict decoding error: {', '.join(texts)}"))
+    if context.options.validation == "Warn":
+        context.warnings.extend(text for text in texts if text not in context.warnings)
