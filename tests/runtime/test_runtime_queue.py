@@ -1,7 +1,6 @@
 """The work queue: client-go's rules, one at a time (design 4)."""
 
 import asyncio
-import time
 from datetime import UTC, datetime
 
 import pytest
@@ -250,21 +249,3 @@ async def test_a_key_put_off_again_and_again_does_not_pile_up(queue: WorkQueue[s
 
     assert len(queue._heap) < 200
     assert queue.statistics().delayed == 1
-
-
-async def test_many_keys_are_cheap(queue: WorkQueue[str]) -> None:
-    """The cost of a key does not grow with how many wait: 10 times the keys take about 10 times as long, not 100."""
-
-    async def seconds(count: int) -> float:
-        began = time.perf_counter()
-        for number in range(count):
-            queue.add_after(f"late-{number}", 1e6 + number)
-            queue.add(f"key-{number}")
-        for _ in range(count):
-            await _take(queue)
-        return time.perf_counter() - began
-
-    await seconds(200)
-    small, large = min([await seconds(1000) for _ in range(3)]), await seconds(10_000)
-
-    assert large < small * 40

@@ -87,7 +87,7 @@ class WorkQueue(Generic[K]):
         if seconds <= 0:
             self.add(key)
             return
-        if key in self._dirty and key not in self._processing:
+        if key in self._dirty:
             # It is looked at before that time anyway, and that look says anew when to come back.
             return
         at = self._clock.monotonic() + seconds
