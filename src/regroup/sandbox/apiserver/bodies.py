@@ -1,5 +1,6 @@
 """Bodies of requests: JSON, YAML or protobuf, as one object of the kind that the path names."""
 
+from collections.abc import Callable
 from typing import Any
 
 from regroup.sandbox.apiserver import failures
@@ -15,12 +16,31 @@ from regroup.wire.yamlish import YamlError, load_documents
 Obj = dict[str, Any]
 
 
-def read_object(request: Request, definition: KindDefinition) -> Obj:
-    """The object of the path's own kind in the body. Raises ``Failure`` for another kind or version."""
+def read_object(request: Request, definition: KindDefinition, *, known: Callable[[str, str], bool]) -> Obj:
+    """The object of the path's own kind in the body. Raises ``Failure`` for another kind or version.
+
+    ``known`` tells whether there is a kind of an API version and a name.
+    """
     resource = definition.resource
     obj = _decoded(request, resource)
+    kind, version = obj.get("kind") or "", obj.get("apiVersion") or ""
+    if definition.custom:
+        _check_custom(request, resource, obj)
+    elif (kind and kind != resource.kind) or (version and version != resource.api_version):
+        kind, version = kind or resource.kind, version or resource.api_version
+        short = str(version).rpartition("/")[2]
+        if known(version, kind):
+            group = resource.group.partition(".")[0] or "core"
+            why = f"converting ({short}.{kind}) to ({group}.{resource.kind}): unknown conversion"
+        else:
+            why = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        raise failures.bad_request(f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {why}')
+    return obj
+
+
+def _check_custom(request: Request, resource: Resource, obj: Obj) -> None:
     kind, version = obj.get("kind"), obj.get("apiVersion")
-    if definition.custom and not kind:
+    if not kind:
         text = (request.body or b"").decode(errors="replace")
         shown = text if len(text) <= 30 else f"{text[:30]} ..."
         raise failures.bad_request(
@@ -31,15 +51,9 @@ def read_object(request: Request, definition: KindDefinition) -> Obj:
         raise failures.bad_request(
             f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
         )
-    if kind and kind != resource.kind:
-        if definition.custom:
-            error = FieldError("kind", "Invalid", kind, f"must be {resource.kind}")
-            raise failures.invalid(resource, (obj.get("metadata") or {}).get("name", ""), [error], kind=str(kind))
-        raise failures.bad_request(
-            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f"converting ({resource.version}.{kind}) to ({resource.group or 'core'}.{resource.kind}): unknown conversion"
-        )
-    return obj
+    if kind != resource.kind:
+        error = FieldError("kind", "Invalid", kind, f"must be {resource.kind}")
+        raise failures.invalid(resource, (obj.get("metadata") or {}).get("name", ""), [error], kind=str(kind))
 
 
 def read_other(request: Request, resource: Resource) -> Obj:

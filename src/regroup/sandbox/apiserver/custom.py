@@ -152,6 +152,20 @@ def status_of(crd: Obj, *, taken_by: str, now: str) -> Obj:
     return {**before, "conditions": conditions, "acceptedNames": names, "storedVersions": versions}
 
 
+def terminating(crd: Obj, *, now: str) -> Obj:
+    """The definition once its deletion was asked for."""
+    status = crd.get("status") or {}
+    kept = [entry for entry in status.get("conditions") or [] if entry["type"] != "Terminating"]
+    condition = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }
+    return {**crd, "status": {**status, "conditions": [*kept, condition]}}
+
+
 def kinds_of(crd: Obj) -> Iterator[Served]:
     """The served kinds of a definition, one a version; objects are stored in the form of the storage version."""
     spec = {**crd["spec"], "names": complete_names(crd["spec"]["names"])}

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regroup.runtime.clock import Clock
+from regroup.runtime.clock import Clock, timestamp
 from regroup.sandbox.apiserver import failures, objects
 from regroup.sandbox.apiserver.admission import Admission, Attributes
-from regroup.sandbox.apiserver.custom import CLEANUP
+from regroup.sandbox.apiserver.custom import CLEANUP, terminating
 from regroup.sandbox.apiserver.registry import Served
 from regroup.sandbox.apiserver.routing import Target
 from regroup.sandbox.apiserver.selection import Selection
@@ -101,11 +101,17 @@ class Deleter:
             # A second deletion without a wish of its own changes nothing of the first one's grace.
             grace = meta.get("deletionGracePeriodSeconds") or 0
         finalizers = objects.deletion_finalizers(obj, _propagation(options, deleting=deleting))
+        now = self._clock.now()
         if is_definition(resource) and not deleting:
             finalizers = [*(entry for entry in finalizers if entry != CLEANUP), CLEANUP]
-        last = objects.deleted(obj, now=self._clock.now(), grace=grace, finalizers=finalizers)
+            obj = terminating(obj, now=timestamp(now))
+        last = objects.deleted(obj, now=now, grace=grace, finalizers=finalizers)
+        if is_namespace(resource) or is_definition(resource):
+            # These two are marked by their own storage, which knows no grace and counts no change.
+            last["metadata"].pop("deletionGracePeriodSeconds", None)
+            if "generation" in meta:
+                last["metadata"]["generation"] = meta["generation"]
         if is_namespace(resource):
-            del last["metadata"]["deletionGracePeriodSeconds"]
             last["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
         return last
 

@@ -74,13 +74,11 @@ class Reader:
             version = self.storage.version
             items = self._selected(wanted)
         page, rest = (items[: options.limit], items[options.limit :]) if options.limit > 0 else (items, [])
-        metadata: Obj = {"resourceVersion": str(version)}
+        metadata = list_meta(served, version)
         if rest:
             metadata["continue"] = self._keep(version, rest)
             if not wanted.labels and not wanted.fields:
                 metadata["remainingItemCount"] = len(rest)
-        elif served.definition.custom:
-            metadata["continue"] = ""
         return form.list(served, page, metadata)
 
     async def watch(self, served: Served, target: Target, query: Mapping[str, str], form: Form) -> ServerStream:
@@ -149,6 +147,12 @@ class Reader:
                 "without the continue parameter."
             )
         return version, rest
+
+
+def list_meta(served: Served, version: int) -> Obj:
+    """The metadata of a list; lists of custom resources always tell whether they go on."""
+    metadata: Obj = {"resourceVersion": str(version)}
+    return {**metadata, "continue": ""} if served.definition.custom else metadata
 
 
 async def _once(data: bytes) -> AsyncIterator[bytes]:

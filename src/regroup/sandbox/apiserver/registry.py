@@ -54,12 +54,10 @@ class Registry:
     def get(self, group: str, version: str, plural: str) -> Served | None:
         return self._kinds.get((group, version, plural))
 
-    def by_kind(self, api_version: str, kind: str) -> Served | None:
-        """The served kind of an object's ``apiVersion`` and ``kind``."""
-        for served in self._kinds.values():
-            if served.resource.api_version == api_version and served.resource.kind == kind:
-                return served
-        return None
+    def knows(self, api_version: str, kind: str) -> bool:
+        """Whether an object's ``apiVersion`` and ``kind`` are served."""
+        resources = (served.resource for served in self._kinds.values())
+        return any(resource.api_version == api_version and resource.kind == kind for resource in resources)
 
     def __iter__(self) -> Iterator[Served]:
         return iter(tuple(self._kinds.values()))

@@ -19,7 +19,7 @@ from regroup.sandbox.apiserver.failures import Failure
 from regroup.sandbox.apiserver.media import media_type
 from regroup.sandbox.apiserver.options import OptionsKind, delete_options, write_options
 from regroup.sandbox.apiserver.podlogs import LogSource
-from regroup.sandbox.apiserver.reading import Reader, ServerStream
+from regroup.sandbox.apiserver.reading import Reader, ServerStream, list_meta
 from regroup.sandbox.apiserver.registry import Registry, Served
 from regroup.sandbox.apiserver.routing import Target, flag, parse_path, query_of, verb_of
 from regroup.sandbox.apiserver.selection import selection
@@ -120,9 +120,9 @@ class ApiServer:
         context = self._context(request, served, target, warnings)
         match verb:
             case "create":
-                written = await self._writer.create(context, read_object(request, served.definition))
+                written = await self._writer.create(context, read_object(request, served.definition, known=self.registry.knows))
             case "update":
-                written = await self._writer.update(context, read_object(request, served.definition))
+                written = await self._writer.update(context, read_object(request, served.definition, known=self.registry.knows))
             case _:
                 written = await self._writer.patch(context, media_type(request), request.body)
         return form.object(served, written.stored, status=201 if written.created else 200)
@@ -134,7 +134,7 @@ class ApiServer:
         if not target.name:
             wanted = selection(served, target.namespace, query_of(request))
             removed = await self._deleter.delete_collection(served, wanted, options, warnings=warnings)
-            return form.list(served, removed, {"resourceVersion": str(self.storage.version)})
+            return form.list(served, removed, list_meta(served, self.storage.version))
         written = await self._deleter.delete(served, target, options, warnings=warnings)
         whole = not written.gone or answered_whole(served.resource)
         return form.object(served, written.stored) if whole else _deleted(served, written)
@@ -161,7 +161,9 @@ class ApiServer:
                 body = read_other(request, podwork.EVICTIONS)
                 return await podwork.evict(self._deleter, self._writer, context, stored, body, storage=self.storage, now=now)
             case ("finalize", "PUT") if served.resource == NAMESPACES:
-                return podwork.finalize(self._writer, context, stored, read_object(request, served.definition))
+                return podwork.finalize(
+                    self._writer, context, stored, read_object(request, served.definition, known=self.registry.knows)
+                )
             case _:
                 raise failures.no_such_path()
 
