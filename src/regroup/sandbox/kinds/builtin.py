@@ -8,6 +8,7 @@ from regroup.sandbox.kinds import columns, event_columns, pod_columns, prepare
 from regroup.sandbox.kinds.builder import REPLICAS, built_in
 from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.kinds.events import core_field
+from regroup.sandbox.kinds.validation import claims, core, crd, event, network, pods, rbac, webhooks, workloads
 from regroup.wire.resource import Resource
 
 Obj = dict[str, Any]
@@ -53,6 +54,8 @@ BUILTINS: tuple[KindDefinition, ...] = (
         columns=pod_columns.COLUMNS,
         prepare=prepare.pod,
         fields=_POD_FIELDS,
+        validate=pods.validate,
+        warnings=pods.warnings,
     ),
     built_in(
         kube.NODES,
@@ -62,6 +65,7 @@ BUILTINS: tuple[KindDefinition, ...] = (
         columns=columns.NODES,
         prepare=prepare.node,
         fields=("spec.unschedulable",),
+        validate=core.node,
     ),
     built_in(
         kube.NAMESPACES,
@@ -70,6 +74,7 @@ BUILTINS: tuple[KindDefinition, ...] = (
         columns=columns.NAMESPACES,
         prepare=prepare.namespace,
         fields=("status.phase",),
+        validate=core.namespace,
     ),
     built_in(
         kube.SERVICES,
@@ -79,16 +84,18 @@ BUILTINS: tuple[KindDefinition, ...] = (
         columns=columns.SERVICES,
         prepare=prepare.service,
         fields=("spec.clusterIP", "spec.type"),
+        validate=network.service,
     ),
-    built_in(kube.CONFIGMAPS, short_names=("cm",), columns=columns.CONFIGMAPS),
-    built_in(kube.SECRETS, columns=columns.SECRETS, fields=("type",)),
-    built_in(SERVICE_ACCOUNTS, short_names=("sa",)),
-    built_in(CLAIMS, short_names=("pvc",), status=True, columns=columns.CLAIMS),
+    built_in(kube.CONFIGMAPS, short_names=("cm",), columns=columns.CONFIGMAPS, validate=core.config_map),
+    built_in(kube.SECRETS, columns=columns.SECRETS, fields=("type",), validate=core.secret),
+    built_in(SERVICE_ACCOUNTS, short_names=("sa",), validate=core.plain),
+    built_in(CLAIMS, short_names=("pvc",), status=True, columns=columns.CLAIMS, validate=claims.claim),
     built_in(
         CORE_EVENTS,
         short_names=("ev",),
         columns=event_columns.COLUMNS,
         field_selectors={path: partial(core_field, path) for path in _EVENT_FIELDS},
+        validate=event.core,
     ),
     built_in(
         kube.EVENTS,
@@ -106,6 +113,7 @@ BUILTINS: tuple[KindDefinition, ...] = (
             "regarding.fieldPath",
             "reportingController",
         ),
+        validate=event.event,
     ),
     built_in(
         kube.STATEFULSETS,
@@ -115,6 +123,8 @@ BUILTINS: tuple[KindDefinition, ...] = (
         scale=REPLICAS,
         generation=True,
         columns=columns.STATEFULSETS,
+        validate=workloads.stateful_set,
+        warnings=pods.template_warnings,
     ),
     built_in(
         kube.DEPLOYMENTS,
@@ -124,6 +134,8 @@ BUILTINS: tuple[KindDefinition, ...] = (
         scale=REPLICAS,
         generation=True,
         columns=columns.DEPLOYMENTS,
+        validate=workloads.deployment,
+        warnings=pods.template_warnings,
     ),
     built_in(
         kube.REPLICASETS,
@@ -134,20 +146,58 @@ BUILTINS: tuple[KindDefinition, ...] = (
         generation=True,
         columns=columns.REPLICASETS,
         fields=("status.replicas",),
+        validate=workloads.replica_set,
+        warnings=pods.template_warnings,
     ),
-    built_in(kube.CONTROLLER_REVISIONS, columns=columns.CONTROLLER_REVISIONS),
-    built_in(kube.ENDPOINT_SLICES, generation=True, columns=columns.ENDPOINT_SLICES),
-    built_in(kube.LEASES, columns=columns.LEASES),
+    built_in(kube.CONTROLLER_REVISIONS, columns=columns.CONTROLLER_REVISIONS, validate=workloads.controller_revision),
+    built_in(kube.ENDPOINT_SLICES, generation=True, columns=columns.ENDPOINT_SLICES, validate=network.endpoint_slice),
+    built_in(kube.LEASES, columns=columns.LEASES, validate=core.lease),
     built_in(
-        kube.POD_DISRUPTION_BUDGETS, short_names=("pdb",), status=True, generation=True, columns=columns.POD_DISRUPTION_BUDGETS
+        kube.POD_DISRUPTION_BUDGETS,
+        short_names=("pdb",),
+        status=True,
+        generation=True,
+        columns=columns.POD_DISRUPTION_BUDGETS,
+        validate=workloads.disruption_budget,
     ),
-    built_in(PRIORITY_CLASSES, short_names=("pc",), generation=True, columns=columns.PRIORITY_CLASSES),
-    built_in(kube.CRDS, short_names=("crd", "crds"), categories=_EXTENSIONS, status=True, generation=True, columns=columns.CRDS),
-    built_in(kube.MUTATING_WEBHOOKS, categories=_EXTENSIONS, generation=True, columns=columns.WEBHOOK_CONFIGURATIONS),
-    built_in(kube.VALIDATING_WEBHOOKS, categories=_EXTENSIONS, generation=True, columns=columns.WEBHOOK_CONFIGURATIONS),
-    built_in(Resource(_RBAC, "v1", "roles", "Role"), columns=columns.ROLES),
-    built_in(Resource(_RBAC, "v1", "rolebindings", "RoleBinding"), columns=columns.ROLE_BINDINGS),
-    built_in(Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False), columns=columns.ROLES),
-    built_in(Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False), columns=columns.ROLE_BINDINGS),
+    built_in(
+        PRIORITY_CLASSES,
+        short_names=("pc",),
+        generation=True,
+        columns=columns.PRIORITY_CLASSES,
+        validate=workloads.priority_class,
+    ),
+    built_in(
+        kube.CRDS,
+        short_names=("crd", "crds"),
+        categories=_EXTENSIONS,
+        status=True,
+        generation=True,
+        columns=columns.CRDS,
+        validate=crd.validate,
+        warnings=crd.warnings,
+    ),
+    built_in(
+        kube.MUTATING_WEBHOOKS,
+        categories=_EXTENSIONS,
+        generation=True,
+        columns=columns.WEBHOOK_CONFIGURATIONS,
+        validate=webhooks.configuration,
+    ),
+    built_in(
+        kube.VALIDATING_WEBHOOKS,
+        categories=_EXTENSIONS,
+        generation=True,
+        columns=columns.WEBHOOK_CONFIGURATIONS,
+        validate=webhooks.configuration,
+    ),
+    built_in(Resource(_RBAC, "v1", "roles", "Role"), columns=columns.ROLES, validate=rbac.role),
+    built_in(Resource(_RBAC, "v1", "rolebindings", "RoleBinding"), columns=columns.ROLE_BINDINGS, validate=rbac.binding),
+    built_in(Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False), columns=columns.ROLES, validate=rbac.role),
+    built_in(
+        Resource(_RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+        columns=columns.ROLE_BINDINGS,
+        validate=rbac.binding,
+    ),
 )
 """Every built-in kind."""
