@@ -32,8 +32,6 @@ class FastLoop(asyncio.SelectorEventLoop):
     """A loop whose ``time()`` runs ``speed`` times as fast as the wall."""
 
     def __init__(self, *, speed: float) -> None:
-        if speed <= 0:
-            raise ValueError(f"speed must be more than 0, got {speed:g}")
         super().__init__(_FastSelector(speed))
         self._speed = speed
         self._origin = super().time()
@@ -45,7 +43,13 @@ class FastLoop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, T], *, speed: float = 1.0, debug: bool = False) -> T:
-    """Run ``main`` to its end: with uvloop where there is one, or ``speed`` times as fast as the wall."""
+    """Run ``main`` to its end: with uvloop where there is one, or ``speed`` times as fast as the wall.
+
+    Raises ``ValueError`` for a speed at which time would not run forwards.
+    """
+    if speed <= 0:
+        main.close()
+        raise ValueError(f"speed must be more than 0, got {speed:g}")
     if speed != 1.0:
         factory: Any = lambda: FastLoop(speed=speed)  # noqa: E731 - a factory, not a function of its own
     else:
