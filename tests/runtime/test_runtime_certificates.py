@@ -291,7 +291,7 @@ def configuration(kind: str, bundles: list[bytes | None]) -> dict[str, Any]:
 
 
 async def bundles_of(api: Api) -> list[bytes]:
-    found = await api.client.get(MUTATING_WEBHOOKS, "ours")
+    found: dict[str, Any] = await api.client.get(MUTATING_WEBHOOKS, "ours")
     return [base64.b64decode(webhook["clientConfig"].get("caBundle") or "") for webhook in found["webhooks"]]
 
 
@@ -341,7 +341,7 @@ async def test_a_webhook_that_moved_in_the_list_is_not_confused_with_another() -
     api.faults.slow(1.0, match=Match(verb="patch"))
     task = asyncio.create_task(trust(api.client, {MUTATING_WEBHOOKS: ["ours"]}, OTHER.ca))
     await asyncio.sleep(0.5)
-    current = await api.client.get(MUTATING_WEBHOOKS, "ours")
+    current: dict[str, Any] = await api.client.get(MUTATING_WEBHOOKS, "ours")
     current["webhooks"].reverse()
     current["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(GOOD.ca + OTHER.ca).decode()
     await api.client.replace(MUTATING_WEBHOOKS, "ours", current)
