@@ -6,7 +6,7 @@ import pytest
 from tests.sandbox.controllers_plane import Plane, control_plane
 
 from regroup.kube.resources import CONTROLLER_REVISIONS, EVENTS, PODS, STATEFULSETS
-from regroup.sandbox.controllers import statefulset
+from regroup.sandbox.controllers import garbage, statefulset
 
 pytestmark = pytest.mark.looptime
 
@@ -173,6 +173,24 @@ async def test_a_set_whose_deletion_waits_makes_no_pods() -> None:
         await plane.finish("web-0")
         await plane.settle()
         assert await plane.names(PODS) == []
+
+
+async def test_a_set_that_goes_in_the_foreground_does_not_make_its_revision_anew() -> None:
+    """The collector takes the revisions while a pod is still going: making one again would never end."""
+    async with control_plane(statefulset.setup, garbage.setup) as plane:
+        await plane.create(STATEFULSETS, web(2, podManagementPolicy="Parallel"))
+        await plane.settle()
+        await plane.client.merge_patch(PODS, "web-1", {"metadata": {"finalizers": ["example.com/hold"]}}, namespace="default")
+        await plane.settle()
+        plane.writes()
+        await plane.client.delete(STATEFULSETS, "web", namespace="default", propagation="Foreground")
+        await plane.settle(60)
+        assert await plane.names(PODS) == ["web-1"]
+        assert await plane.names(CONTROLLER_REVISIONS) == []
+        assert [entry for entry in plane.writes() if entry.startswith("POST")] == []
+        await plane.client.merge_patch(PODS, "web-1", {"metadata": {"finalizers": None}}, namespace="default")
+        await plane.settle()
+        assert await plane.find(STATEFULSETS, "web") is None
 
 
 async def test_matching_orphans_are_adopted_and_strays_released() -> None:

@@ -76,19 +76,14 @@ class StatefulSets:
             raise TerminalError(f"selector of StatefulSet {set_.metadata.key}: {error}") from error
         revisions = await self._adopt_revisions(set_, selector)
         pods = await self._claim_pods(set_, selector)
+        if set_.metadata.deleting:
+            # Its revisions are being collected as its pods are: to make one anew would keep the set from going.
+            status = set_.status
+            seen = self._seen(set_, pods, status.current_revision, status.update_revision, status.collision_count or 0)
+            await self._writer.write_status(key, set_, plan(seen).status)
+            return Result()
         used = await self._pick_revisions(key, set_, revisions)
-        made = plan(
-            Observed(
-                set=set_,
-                pods=pods,
-                claims=self._writer.claims_of(set_),
-                current_revision=used.current.metadata.name,
-                update_revision=used.update.metadata.name,
-                collision_count=used.collision_count,
-                now=self._clock.now(),
-                max_unavailable_gate=self._gate,
-            )
-        )
+        made = plan(self._seen(set_, pods, used.current.metadata.name, used.update.metadata.name, used.collision_count))
         try:
             await self._writer.act(key, set_, made, used)
         except (WireError, ClaimsUnavailable):
@@ -97,7 +92,19 @@ class StatefulSets:
         await self._truncate(key, set_, used, pods)
         return Result(requeue_after=made.recheck_after)
 
-    # -- observe: what is ours
+    # -- observe
+
+    def _seen(self, set_: StatefulSet, pods: tuple[Pod, ...], current: str, update: str, collisions: int) -> Observed:
+        return Observed(
+            set=set_,
+            pods=pods,
+            claims=self._writer.claims_of(set_),
+            current_revision=current,
+            update_revision=update,
+            collision_count=collisions,
+            now=self._clock.now(),
+            max_unavailable_gate=self._gate,
+        )
 
     async def _claim_pods(self, set_: StatefulSet, selector: LabelSelector) -> tuple[Pod, ...]:
         """The set's pods; orphans that match are adopted, owned pods that no longer match are released."""

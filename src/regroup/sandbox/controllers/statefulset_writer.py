@@ -101,7 +101,7 @@ class StatefulSetWriter:
                     status = replace(status, current_replicas=status.current_replicas - 1)
         except (WireError, ClaimsUnavailable) as error:
             failure = error
-        await self._write_status(key, set_, status)
+        await self.write_status(key, set_, status)
         if failure is not None:
             raise failure
 
@@ -211,7 +211,8 @@ class StatefulSetWriter:
 
     # -- tell
 
-    async def _write_status(self, key: Key, set_: StatefulSet, status: Status) -> None:
+    async def write_status(self, key: Key, set_: StatefulSet, status: Status) -> None:
+        """Write the status when it says something new."""
         final = completed(set_, status)
         if not needs_writing(set_, final):
             return
