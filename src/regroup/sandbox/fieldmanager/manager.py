@@ -1,24 +1,56 @@
 """Server-side apply, and the ownership that plain writes leave behind. Pure.
 
-Rules: an apply owns exactly what it says; what it said before and says no more goes away unless another owns it; a value that
-another manager owns and that would change is a conflict, unless forced; a plain write owns what it changed and takes it from the
-others. A write that changes nothing changes no ownership either.
+An apply owns exactly what it says. What it said before and says no more goes away unless another manager owns it. A value that
+another manager owns and that the apply would change is a conflict, unless it is forced. A plain write owns what it changed and
+takes it from the others. What changes nothing changes no ownership. The ``default`` of a schema is an object of the kind with
+nothing set: what that has already is nobody's doing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from regroup.sandbox.fieldmanager.merge import equal_at, merged, removed
-from regroup.sandbox.fieldmanager.paths import Path, from_fields, owned, show, to_fields
+from regroup.sandbox.fieldmanager.sets import Path, Tree, has, paths, show, tree_of, union, without
+from regroup.sandbox.fieldmanager.typed import TypedError, check, compare, field_set, merge, remove, with_structs
 
 Obj = dict[str, Any]
+Schema = Mapping[str, Any]
 
 MANAGERS_LIMIT = 10
-"""Managers of plain updates that are kept apart; older ones are joined."""
+"""Managers of plain writes that are kept apart; the oldest are joined."""
+BEFORE_FIRST_APPLY = "before-first-apply"
+ANCIENT = "ancient-changes"
+_UNOWNED: frozenset[Path] = frozenset(
+    {
+        ("f:apiVersion",),
+        ("f:kind",),
+        ("f:metadata",),
+        *(
+            ("f:metadata", f"f:{name}")
+            for name in (
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "clusterName",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+            )
+        ),
+    }
+)
+"""Fields that nobody owns."""
+_RESET = {"": ("status",), "status": ("spec", "metadata")}
+"""Top-level fields that a write of a subresource (or of none) cannot change, and does not own."""
 
 
 class ApplyError(ValueError):
-    """An apply configuration that cannot be used."""
+    """An apply configuration that cannot be used. ``code`` and ``reason`` are those of the server's answer."""
+
+    def __init__(self, message: str, *, code: int = 400, reason: str = "BadRequest") -> None:
+        super().__init__(message)
+        self.code, self.reason = code, reason
 
 
 class ApplyConflict(Exception):
@@ -39,43 +71,60 @@ def apply(
     force: bool,
     subresource: str,
     now: str,
-    schema: Mapping[str, Any],
+    schema: Schema,
+    resets: Iterable[str] | None = None,
 ) -> Obj:
     """``live`` after ``manager`` applied ``config``. Raises ``ApplyConflict`` or ``ApplyError``."""
     if not manager:
-        raise ApplyError('PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch')
-    meta = config.get("metadata") or {}
-    if meta.get("managedFields"):
+        text = 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+        raise ApplyError(text, code=422, reason="Invalid")
+    if (config.get("metadata") or {}).get("managedFields") is not None:
         raise ApplyError("metadata.managedFields must be nil")
-    config = {**config, "metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
     try:
-        wants = owned(config, schema)
-    except ValueError as error:
-        raise ApplyError(f"failed to create typed patch object: {error}") from error
-    entries = list((live or {"metadata": {}})["metadata"].get("managedFields") or [])
-    mine = _find(entries, manager, "Apply", subresource)
+        check(config, schema)
+    except TypedError as error:
+        text = f"failed to create typed patch object ({_who_is(config)}): {error}"
+        raise ApplyError(text, code=500, reason="") from error
+    ignored = _RESET.get(subresource, ()) if resets is None else tuple(resets)
+    base = _bare(live or {})
+    entries = _entries(live)
+    if live is not None and not entries:
+        entries = _unknown_before(base, schema, now)
+    mine = _find(entries, manager, "Apply", subresource, "")
     others = [entry for entry in entries if entry is not mine]
-    before = from_fields(mine["fieldsV1"]) if mine else frozenset()
-    base: Obj = live if live is not None else {"metadata": {}}
-    conflicts = [
-        (_who(entry), path)
-        for entry in others
-        for path in sorted(from_fields(entry["fieldsV1"]) & wants)
-        if not equal_at(base, config, path, schema)
-    ]
+    wants = {path for path in field_set(config, schema) if path not in _UNOWNED and path[0][2:] not in ignored}
+    merged = merge(base, config, schema)
+    if mine is not None:
+        merged = _pruned(merged, mine["fieldsV1"], wants, others, schema)
+    others = _settled(base, merged, others, schema, force=force, ignored=ignored)
+    fresh = _entry(manager, "Apply", config.get("apiVersion", ""), subresource, tree_of(wants))
+    # An apply that changes nothing moves no time; one by a new manager then has none at all, as on a real server.
+    time = now if live is None or _differs(base, merged) else (mine or {}).get("time")
+    fresh = {key: value for key, value in {**fresh, "time": time}.items() if value is not None}
+    return _with_entries(merged, [*others, fresh] if wants else others)
+
+
+def _settled(base: Obj, merged: Obj, others: list[Obj], schema: Schema, *, force: bool, ignored: Iterable[str]) -> list[Obj]:
+    """The entries of the other managers after the apply. Raises ``ApplyConflict``."""
+    difference = compare(base, merged, schema).less(ignored)
+    touched = difference.added | difference.modified
+    conflicts = [(_who(entry), path) for entry in others for path in sorted(touched) if has(entry["fieldsV1"], path)]
     if conflicts and not force:
-        raise ApplyConflict(conflicts)
-    taken = {path for _, path in conflicts}
-    others = _without(others, taken)
-    result = merged(base, config, schema)
-    given_up = before - wants
-    still = {path for entry in others for path in from_fields(entry["fieldsV1"])}
-    result = removed(result, sorted(given_up - still, key=len, reverse=True), schema, keep=wants | still)
-    fresh = _entry(manager, "Apply", api_version=config.get("apiVersion", ""), subresource=subresource, paths=wants, now=now)
-    unchanged = mine is not None and before == wants and not taken
-    if unchanged and mine is not None:
-        fresh["time"] = mine.get("time", now)
-    return _with_entries(result, [*others, fresh] if wants else others)
+        raise ApplyConflict(sorted(conflicts))
+    return _without(others, touched | difference.removed)
+
+
+def _pruned(merged: Obj, before: Tree, wants: set[Path], others: list[Obj], schema: Schema) -> Obj:
+    """``merged`` without what the manager applied before and applies no more, unless another manager owns it."""
+    last = with_structs(paths(before), schema)
+    kept = with_structs({*wants, *(path for entry in others for path in paths(entry["fieldsV1"]))}, schema)
+    pruned = remove(merged, last, schema) or {}
+    there = with_structs(field_set(merged, schema), schema)
+    left = with_structs(field_set(pruned, schema), schema)
+    owned = remove(merged, there - left - kept, schema) or {}
+    still = with_structs(field_set(owned, schema), schema)
+    result: Obj = remove(merged, (there - still) & last, schema) or {}
+    return result
 
 
 def update(
@@ -85,105 +134,143 @@ def update(
     manager: str,
     subresource: str,
     now: str,
-    schema: Mapping[str, Any],
+    schema: Schema,
+    resets: Iterable[str] | None = None,
 ) -> Obj:
     """``new`` with the ownership that a plain write by ``manager`` leaves."""
-    if live is None:
-        paths = owned(new, schema)
-        return _with_entries(
-            new,
-            [_entry(manager, "Update", api_version=new.get("apiVersion", ""), subresource=subresource, paths=paths, now=now)]
-            if paths
-            else [],
-        )
-    entries = list(live["metadata"].get("managedFields") or [])
+    entries = _entries(live)
     given = (new.get("metadata") or {}).get("managedFields")
-    if given is not None and given != entries:
-        # A client may clear or rewrite the record by itself.
-        entries = [entry for entry in given if entry.get("manager") is not None or entry.get("fieldsV1")]
-    changed, gone = _changes(live, new, schema)
-    if not changed and not gone:
-        return _with_entries(new, entries)
-    mine = _find(entries, manager, "Update", subresource)
-    others = _without([entry for entry in entries if entry is not mine], changed | gone)
-    before = from_fields(mine["fieldsV1"]) if mine else frozenset()
-    paths = (before | changed) - gone
-    if not paths:
-        return _with_entries(new, others)
-    entry = _entry(manager, "Update", api_version=new.get("apiVersion", ""), subresource=subresource, paths=paths, now=now)
-    return _with_entries(new, _bounded([*others, entry]))
+    if given is not None and live is not None and given != entries:
+        # A client may rewrite the record, or clear it with one empty entry.
+        entries = [entry for entry in given if entry.get("operation")]
+    bare = _bare(new)
+    if live is not None and not entries:
+        return _with_entries(bare, [])
+    ignored = _RESET.get(subresource, ()) if resets is None else tuple(resets)
+    difference = compare(_bare(live) if live is not None else schema.get("default") or {}, bare, schema).less(ignored)
+    changed = (difference.added | difference.modified) - _UNOWNED
+    api_version = new.get("apiVersion", "")
+    mine = _find(entries, manager or "unknown", "Update", subresource, api_version)
+    had = mine["fieldsV1"] if mine else {}
+    left = _without(entries, difference.added | difference.modified | difference.removed)
+    if not changed:
+        return _with_entries(bare, left)
+    others = [entry for entry in left if not _same_manager(entry, mine)]
+    fresh = _entry(manager or "unknown", "Update", api_version, subresource, union(without(had, difference.removed), changed))
+    fresh["time"] = now
+    return _with_entries(bare, _bounded([*others, fresh]))
 
 
-def _changes(live: Obj, new: Obj, schema: Mapping[str, Any]) -> tuple[frozenset[Path], frozenset[Path]]:
-    """The paths that a write set or changed, and those that it took away. Parts that are the same object are not looked into."""
-    old_parts, new_parts = {}, {}
-    for name in {*live, *new}:
-        left, right = live.get(name), new.get(name)
-        if left is right or left == right:
-            continue
-        if name in live:
-            old_parts[name] = left
-        if name in new:
-            new_parts[name] = right
-    before, after = owned(old_parts, schema), owned(new_parts, schema)
-    changed = {path for path in after if path not in before or not equal_at(old_parts, new_parts, path, schema)}
-    return frozenset(changed), before - after
+def _bare(obj: Obj) -> Obj:
+    """``obj`` without its record of managers."""
+    if "managedFields" not in (obj.get("metadata") or {}):
+        return obj
+    return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key != "managedFields"}}
 
 
-def _find(entries: list[Obj], manager: str, operation: str, subresource: str) -> Obj | None:
-    for entry in entries:
-        if (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (manager, operation, subresource):
-            return entry
-    return None
+def _entries(obj: Obj | None) -> list[Obj]:
+    return [
+        {**entry, "fieldsV1": entry.get("fieldsV1") or {}}
+        for entry in ((obj or {}).get("metadata") or {}).get("managedFields") or []
+    ]
 
 
-def _entry(
-    manager: str, operation: str, *, api_version: str, subresource: str, paths: frozenset[Path] | set[Path], now: str
-) -> Obj:
-    entry: Obj = {
-        "manager": manager,
-        "operation": operation,
-        "apiVersion": api_version,
-        "time": now,
-        "fieldsType": "FieldsV1",
-        "fieldsV1": to_fields(paths),
+def _differs(base: Obj, merged: Obj) -> bool:
+    return {key: value for key, value in base.items() if value is not None} != {
+        key: value for key, value in merged.items() if value is not None
     }
+
+
+def _unknown_before(base: Obj, schema: Schema, now: str) -> list[Obj]:
+    """What an object without a record holds is somebody's: of whoever wrote before the first apply."""
+    difference = compare(schema.get("default") or {}, base, schema)
+    owned = (difference.added | difference.modified) - _UNOWNED
+    if not owned:
+        return []
+    return [{**_entry(BEFORE_FIRST_APPLY, "Update", base.get("apiVersion", ""), "", tree_of(owned)), "time": now}]
+
+
+def _find(entries: list[Obj], manager: str, operation: str, subresource: str, api_version: str) -> Obj | None:
+    """The entry of a manager. Appliers are one whatever version they speak."""
+    wanted = (manager, operation, subresource, api_version if operation == "Update" else "")
+    return next((entry for entry in entries if _identity(entry) == wanted), None)
+
+
+def _identity(entry: Obj) -> tuple[str, str, str, str]:
+    operation = entry.get("operation", "")
+    version = entry.get("apiVersion", "") if operation == "Update" else ""
+    return entry.get("manager", ""), operation, entry.get("subresource", ""), version
+
+
+def _same_manager(entry: Obj, other: Obj | None) -> bool:
+    return other is not None and _identity(entry) == _identity(other)
+
+
+def _entry(manager: str, operation: str, api_version: str, subresource: str, fields: Tree) -> Obj:
+    entry: Obj = {"manager": manager, "operation": operation, "apiVersion": api_version, "time": None, "fieldsType": "FieldsV1"}
+    entry["fieldsV1"] = fields
     if subresource:
         entry["subresource"] = subresource
     return entry
 
 
-def _without(entries: list[Obj], paths: frozenset[Path] | set[Path]) -> list[Obj]:
-    """``entries`` that no longer own ``paths`` nor anything below them; those that own nothing any more are left out."""
-    if not paths:
-        return entries
+def _without(entries: list[Obj], gone: set[Path]) -> list[Obj]:
+    """``entries`` that no longer own ``gone``; those that own nothing any more are left out."""
     result = []
     for entry in entries:
-        has = from_fields(entry["fieldsV1"])
-        left = has - paths
-        if not left:
-            continue
-        result.append(entry if left == has else {**entry, "fieldsV1": to_fields(left)})
+        left = without(entry["fieldsV1"], gone)
+        if left is entry["fieldsV1"]:
+            result.append(entry)
+        elif left:
+            result.append({**entry, "fieldsV1": left})
     return result
 
 
 def _bounded(entries: list[Obj]) -> list[Obj]:
-    updates = [entry for entry in entries if entry["operation"] == "Update" and not entry.get("subresource")]
-    if len(updates) <= MANAGERS_LIMIT:
+    """At most ``MANAGERS_LIMIT`` entries of plain writes: the oldest of a version are joined into one."""
+    updates = sorted((entry for entry in entries if entry["operation"] == "Update"), key=lambda entry: entry.get("time") or "")
+    excess = len(updates) - MANAGERS_LIMIT
+    if excess <= 0:
         return entries
-    oldest = sorted(updates, key=lambda entry: entry.get("time", ""))[: len(updates) - MANAGERS_LIMIT + 1]
-    paths = frozenset(path for entry in oldest for path in from_fields(entry["fieldsV1"]))
-    joined = {**oldest[-1], "manager": "ancient-changes", "fieldsV1": to_fields(paths)}
-    return [joined, *(entry for entry in entries if entry not in oldest)]
+    first: dict[str, Obj] = {}
+    gone: list[Obj] = []
+    for entry in updates:
+        version = entry.get("apiVersion", "")
+        if excess <= 0:
+            break
+        if version not in first:
+            first[version] = entry
+            continue
+        bucket = {**_entry(ANCIENT, "Update", version, "", union(first[version]["fieldsV1"], paths(entry["fieldsV1"])))}
+        bucket["time"] = entry.get("time")
+        gone += [first[version], entry]
+        first[version] = bucket
+        excess -= 1
+    joined = [entry for entry in first.values() if entry["manager"] == ANCIENT]
+    return [*joined, *(entry for entry in entries if not any(entry is each for each in gone))]
 
 
 def _with_entries(obj: Obj, entries: list[Obj]) -> Obj:
     meta = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "managedFields"}
     if entries:
         meta["managedFields"] = sorted(
-            entries, key=lambda entry: (entry["operation"], entry.get("time", ""), entry["manager"], entry.get("subresource", ""))
+            entries,
+            key=lambda entry: (
+                entry["operation"],
+                entry.get("time") or "",
+                entry["manager"],
+                entry.get("apiVersion", ""),
+                entry.get("subresource", ""),
+            ),
         )
     return {**obj, "metadata": meta}
+
+
+def _who_is(config: Obj) -> str:
+    meta = config.get("metadata") or {}
+    group, slash, version = str(config.get("apiVersion", "")).rpartition("/")
+    kind = f"{group}{slash or '/'}{version}, Kind={config.get('kind', '')}"
+    return f"{meta.get('namespace', '')}/{meta.get('name', '')}; {kind}"
 
 
 def _who(entry: Obj) -> str:
@@ -199,11 +286,11 @@ def _conflict_text(conflicts: list[tuple[str, Path]]) -> str:
     if len(conflicts) == 1:
         who, path = conflicts[0]
         return f"Apply failed with 1 conflict: conflict with {who}: {show(path)}"
-    lines: dict[str, list[str]] = {}
+    by_manager: dict[str, list[str]] = {}
     for who, path in conflicts:
-        lines.setdefault(who, []).append(show(path))
-    text = f"Apply failed with {len(conflicts)} conflicts: "
-    parts = []
-    for who, paths in lines.items():
-        parts.append(f"conflicts with {who}:\n" + "\n".join(f"- {path}" for path in paths))
-    return text + "\n".join(parts)
+        by_manager.setdefault(who, []).append(show(path))
+    lines = []
+    for who in sorted(by_manager):
+        lines.append(f"conflicts with {who}:")
+        lines += [f"- {path}" for path in by_manager[who]]
+    return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)

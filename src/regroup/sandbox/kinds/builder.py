@@ -8,7 +8,7 @@ from regroup.sandbox.kinds.columns import GENERIC
 from regroup.sandbox.kinds.defaults import RULES
 from regroup.sandbox.kinds.definition import Column, KindDefinition
 from regroup.sandbox.kinds.tables import TABLE
-from regroup.sandbox.schema.decoding import decode
+from regroup.sandbox.schema.decoding import decode, zero
 from regroup.sandbox.schema.defaulting import fill
 from regroup.sandbox.schema.errors import FieldError
 from regroup.sandbox.schema.typetable import Message
@@ -53,7 +53,7 @@ def built_in(
         status_on_create=status_on_create,
         scale=scale,
         generation=generation,
-        schema=TABLE.schema(message),
+        schema={**TABLE.schema(message), "default": zero(message)},
         type_name=message.full_name,
         columns=columns,
         decode=partial(decode, message),

@@ -160,9 +160,16 @@ class TypeTable:
 
     def _value(self, owner: Message, entry: Field) -> Obj:
         held = owner.held(entry)
-        return self.schema(held) if held else _scalar(entry)
+        if held:
+            return self.schema(held)
+        scalar = _scalar(entry)
+        if not entry.pointer and entry.card == "one" and entry.type in _ZEROS:
+            # A key that is left out of an element is its zero value, as in Go.
+            scalar.setdefault("default", _ZEROS[entry.type])
+        return scalar
 
 
+_ZEROS: dict[str, Any] = {"string": "", "int32": 0, "int64": 0}
 _SCALAR_SCHEMAS: dict[str, Obj] = {
     "string": {"type": "string"},
     "int32": {"type": "integer", "format": "int32"},
@@ -175,7 +182,7 @@ _SCALAR_SCHEMAS: dict[str, Obj] = {
     "quantity": {"format": "quantity", "oneOf": [{"type": "string"}, {"type": "number"}]},
     "intstr": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
     "raw": {"type": "object", "x-kubernetes-map-type": "atomic"},
-    "json": {},
+    "json": {"x-kubernetes-map-type": "atomic"},
     "fields": {"type": "object", "x-kubernetes-map-type": "atomic"},
 }
 
