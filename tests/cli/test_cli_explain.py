@@ -1,0 +1,80 @@
+"""`regroup explain`: what the operator would decide, read through a plain client; a table for people, JSON for scripts."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+from tests.planes.plane import NAMESPACE, lws_manifest
+from tests.planes.sandbox_plane import SandboxPlane
+
+from regroup.cli.explain import show
+from regroup.kube.resources import PODS
+from regroup.leaderworkerset.controller.explain_query import NoSuchGroup, explain
+from regroup.leaderworkerset.controller.setup import Settings
+from regroup.sandbox.apifaults import Match
+from regroup.wire.errors import NotFound
+
+pytestmark = pytest.mark.looptime
+
+
+async def test_groups_are_explained_as_the_operator_sees_them() -> None:
+    """Settled groups run and nothing is done; a broken one would be recreated, by the rule that the controller uses."""
+    async with SandboxPlane() as plane:
+        await plane.apply(lws_manifest(replicas=2, size=3))
+        await plane.wait_available()
+        await plane.stop_operator()
+        client, clock = plane.cluster.client("explain"), plane.clock
+        seen = await explain(client, NAMESPACE, "demo", group=None, now=clock.now(), settings=Settings())
+        assert [(one.group, one.state, one.decision) for one in seen.groups] == [
+            ("0", "Running", "Stay"),
+            ("1", "Running", "Stay"),
+        ]
+        assert {member.pod for member in seen.groups[0].members} == {"demo-0", "demo-0-1", "demo-0-2"}
+        assert json.loads(json.dumps(seen.to_dict()))["groups"][1]["size"] == 3
+
+        await plane.faults.crash(NAMESPACE, "demo-1-2", exit_code=7)
+        await plane.sleep(5)
+        plane.cluster.server.faults.record().clear()
+        seen = await explain(client, NAMESPACE, "demo", group="1", now=clock.now(), settings=Settings())
+        (broken,) = seen.groups
+        assert (broken.group, broken.decision, broken.state) == ("1", "Recreate", "Recreating")
+        assert "demo-1-2" in " ".join(broken.failures)
+        record = plane.cluster.server.faults.record()
+        assert not [entry for entry in record if entry.writes and "explain" in entry.user_agent], "reads only"
+
+        page = io.StringIO()
+        show(seen, Console(file=page, width=200), details=True)
+        assert "Recreate" in page.getvalue()
+        assert "demo-1-2" in page.getvalue()
+        assert "\x1b" not in page.getvalue(), "no colours outside a terminal"
+
+
+async def test_a_group_that_is_not_there_yet_is_shown() -> None:
+    """What is wanted and has no pods is listed as well."""
+    async with SandboxPlane() as plane:
+        await plane.apply(lws_manifest(replicas=1, size=2))
+        await plane.wait_available()
+        await plane.stop_operator()
+        await plane.patch_lws("demo", {"replicas": 3})
+        seen = await explain(
+            plane.cluster.client("explain"), NAMESPACE, "demo", group=None, now=plane.clock.now(), settings=Settings()
+        )
+        assert [(one.group, one.state) for one in seen.groups] == [("0", "Running"), ("1", "NoLeader"), ("2", "NoLeader")]
+
+
+async def test_what_cannot_be_read_is_told() -> None:
+    """No right to nodes: explained without them, with a note; no LeaderWorkerSet or no such group: an error."""
+    async with SandboxPlane() as plane:
+        await plane.apply(lws_manifest(replicas=1, size=2))
+        await plane.wait_available()
+        client, now = plane.cluster.client("explain"), plane.clock.now()
+        plane.cluster.server.faults.fail(403, match=Match(resource="nodes", user_agent="explain"))
+        seen = await explain(client, NAMESPACE, "demo", group=None, now=now, settings=Settings())
+        assert seen.groups[0].state == "Running"
+        assert "nodes may not be read" in seen.notes[0]
+        with pytest.raises(NoSuchGroup, match="no group '7'; groups: 0"):
+            await explain(client, NAMESPACE, "demo", group="7", now=now, settings=Settings())
+        with pytest.raises(NotFound):
+            await explain(client, NAMESPACE, "other", group=None, now=now, settings=Settings())
+        assert await plane.exists(PODS, "demo-0")
