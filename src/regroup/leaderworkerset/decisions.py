@@ -125,6 +125,7 @@ class Release(Decision):
 class Force(Decision):
     """Remove a member that is stuck on a dead node, with grace period 0 (Q29)."""
 
+    confirm: ClassVar[bool] = True
     pod: PodId
     node: str
 
