@@ -70,7 +70,7 @@ def read_log(
 ) -> Response | ServerStream:
     """The log as text, or as a stream when it is followed; ``find`` gives the pod as it is then. Raises ``Failure`` (400)."""
     if not (pod.get("spec") or {}).get("nodeName"):
-        return Response(200, _TEXT, b"")
+        return Response(204, _TEXT, b"")
     lines = _lines(pod, request, source)
     if lines is None:
         raise _not_there(pod, request)
