@@ -51,6 +51,7 @@ class Field:
     merge: bool = False
     merge_key: str = ""
     retain_keys: bool = False
+    replace: bool = False
     enum: tuple[str, ...] = ()
     default: str = ""
     go_type: str = ""
@@ -213,9 +214,12 @@ def _in_shape(entry: Field, value: Obj) -> Obj:
         case "map":
             result = {"type": "object", "additionalProperties": value}
         case _:
-            return value
-    strategy = [name for name, on in (("merge", entry.merge), ("retainKeys", entry.retain_keys)) if on]
+            result = value
+    strategy = [
+        name for name, on in (("merge", entry.merge), ("replace", entry.replace), ("retainKeys", entry.retain_keys)) if on
+    ]
     if strategy:
+        result = {"allOf": [result]} if "$ref" in result else dict(result)
         result["x-kubernetes-patch-strategy"] = ",".join(strategy)
     if entry.card == "map" and entry.atomic:
         result["x-kubernetes-map-type"] = "atomic"
@@ -278,6 +282,7 @@ def _row(words: list[str], description: str) -> Field:
         merge="merge" in values,
         merge_key=values.get("merge", ""),
         retain_keys="retainKeys" in values,
+        replace="replace" in values,
         enum=tuple(values["enum"].split(",")) if values.get("enum") else (),
         default=values.get("default", ""),
         go_type=values.get("go", ""),
