@@ -1,4 +1,4 @@
-"""Certificates of the admission server (design 4, 9): kept in one Secret by all replicas, rotated, trusted before they are used."""
+"""Certificates of the admission server (design 4, 9): kept in one Secret by all replicas, rotated, trusted before use."""
 
 import asyncio
 import base64

@@ -35,6 +35,8 @@ ATTEMPTS = 12
 RETRY_PAUSE = 5.0
 STOP_LIMIT = 2.0
 """Seconds for what is unwritten at the stop: the process must end soon (case C126)."""
+TICK = 0.001
+"""Seconds that a timer may fire early: what is due within them is due now, or a loop with coarse time would turn without end."""
 REMEMBERED = 4096
 PENDING_LIMIT = 1000
 BURST = 25
@@ -151,7 +153,7 @@ class EventRecorder:
             while True:
                 await self._until_due()
                 await self._write_noted()
-                await self._write_series(until=self._clock.monotonic())
+                await self._write_series(until=self._clock.monotonic() + TICK)
         finally:
             try:
                 async with asyncio.timeout(STOP_LIMIT):
@@ -173,9 +175,12 @@ class EventRecorder:
         if not self._answered and self._pending:
             await asyncio.sleep(RETRY_PAUSE)
             return
-        due = min((series.due for key in self._dirty if (series := self._series.get(key)) is not None), default=None)
+        waiting = (series for key in self._dirty if (series := self._series.get(key)) is not None and series.written)
+        due = min((series.due for series in waiting), default=None)
+        if due is not None and due <= now + TICK:
+            return
         try:
-            async with asyncio.timeout(None if due is None else max(0.0, due - now)):
+            async with asyncio.timeout(None if due is None else due - now):
                 await self._wake.wait()
         except TimeoutError:
             return
