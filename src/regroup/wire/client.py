@@ -1,26 +1,24 @@
-"""Verbs over one ``Transport``: encodes, decodes, turns codes into typed errors, retries where the verb allows.
+"""Verbs over one ``Transport``: encodes, decodes, turns codes into typed errors, sends again where the verb allows.
 
-Retries: an answer of 429 was not acted on, so every verb may follow its ``Retry-After``; after 5xx or a lost connection only
-reads and writes that may be done twice (apply, writes and deletes with a precondition) are sent again. Waiting is asyncio's.
+Reads and writes that may be done twice (apply, merge patch, delete of a UID) are sent again after 5xx or a lost connection; the
+others only when they were surely not done (``wire.retries``). Waiting is asyncio's.
 """
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
 from regroup.wire import codec
-from regroup.wire.errors import ConnectionFailed, ServerError, TooManyRequests, api_error
+from regroup.wire.errors import ApiError, ConnectionFailed, WireError, api_error
 from regroup.wire.events import WatchEvent, read_events
 from regroup.wire.resource import Resource
-from regroup.wire.transport import Request, Response, Transport
+from regroup.wire.retries import next_pause, retry_after
+from regroup.wire.transport import Request, Response, Stream, Transport
 
 T = TypeVar("T")
 
@@ -31,14 +29,6 @@ APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-
-ATTEMPTS = 4
-"""How often one call is sent at most."""
-RETRY_AFTER_LIMIT = 20.0
-"""Seconds: a longer ``Retry-After`` is the caller's business, whose back-off it becomes."""
-BACKOFF = 0.1
-_WALL: Callable[[], datetime] = partial(datetime.now, UTC)
-"""An HTTP date is in the wall's time, whatever clock the program runs by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,10 +325,16 @@ class Client:
     async def _watch(self, request: Request, type: type[T], read_timeout: float) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         async with self._transport.stream(request, connect_timeout=self._timeout, read_timeout=read_timeout) as stream:
             if stream.status != 200:
-                async with asyncio.timeout(self._timeout):
-                    body = await stream.read()
-                raise _error(Response(stream.status, stream.headers, body))
-            yield read_events(stream.chunks(), type)
+                raise await self._refusal(stream)
+            async with aclosing(read_events(stream.chunks(), type)) as events:
+                yield events
+
+    async def _refusal(self, stream: Stream) -> WireError:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return _error(Response(stream.status, stream.headers, await stream.read()))
+        except TimeoutError:
+            return ConnectionFailed(f"an answer of {stream.status} broke off for {self._timeout:g} s")
 
     async def _patch(
         self,
@@ -369,6 +365,8 @@ class Client:
         again: bool = False,
     ) -> Response:
         request = Request(method, path, query, body, self._headers(accept=accept, content_type=content_type))
+        loop = asyncio.get_running_loop()
+        start = loop.time()
         attempt = 1
         while True:
             try:
@@ -376,24 +374,13 @@ class Client:
                 if answer.status < 300:
                     return answer
                 raise _error(answer)
-            except ConnectionFailed as error:
-                if attempt >= ATTEMPTS or (error.maybe_done and not again):
-                    raise
-                pause = self._pause(attempt)
-            except TooManyRequests as error:
-                pause = error.retry_after if error.retry_after is not None else self._pause(attempt) * 10
-                if attempt >= ATTEMPTS or pause > RETRY_AFTER_LIMIT:
-                    raise
-            except ServerError as error:
-                pause = error.retry_after if error.retry_after is not None else self._pause(attempt)
-                if attempt >= ATTEMPTS or not again or pause > RETRY_AFTER_LIMIT:
+            except WireError as error:
+                pause = next_pause(error, attempt=attempt, elapsed=loop.time() - start, again=again, rng=self._rng)
+                if pause is None:
                     raise
             attempt += 1
             # While we sleep the object may change; every verb that is sent again is harmless then or has a precondition.
             await asyncio.sleep(pause)
-
-    def _pause(self, attempt: int) -> float:
-        return BACKOFF * 2.0**attempt * (0.5 + self._rng.random())
 
     def _headers(self, *, accept: str = JSON, content_type: str = "") -> dict[str, str]:
         headers = {"accept": accept, "user-agent": self._user_agent}
@@ -416,27 +403,12 @@ def _delete_options(propagation: Propagation | None, grace: int | None) -> dict[
     return options
 
 
-def _error(answer: Response) -> Exception:
+def _error(answer: Response) -> ApiError:
     try:
         status = codec.decode(answer.body, dict)
     except codec.DecodeError:
-        status = None
-    if status is not None and status.get("kind") != "Status":
-        status = None
+        status = {}
+    if status.get("kind") != "Status":
+        status = {}
     fallback = answer.body[:300].decode(errors="replace").strip()
-    return api_error(answer.status, status=status, fallback=fallback, retry_after=_retry_after(answer.headers.get("retry-after")))
-
-
-def _retry_after(value: str | None, *, now: Callable[[], datetime] | None = None) -> float | None:
-    """Seconds from a ``Retry-After`` header, which holds seconds or an HTTP date."""
-    if value is None:
-        return None
-    try:
-        return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
-        moment = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return max(0.0, (moment - (now or _WALL)()).total_seconds())
+    return api_error(answer.status, status=status, fallback=fallback, retry_after=retry_after(answer.headers.get("retry-after")))

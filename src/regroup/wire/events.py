@@ -1,7 +1,7 @@
 """Watch events: lines of a stream, decoded straight into the type that the caller reads."""
 
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -56,7 +56,7 @@ def _make(type: Any) -> msgspec.json.Decoder[Any]:
 _envelope: Callable[[Any], msgspec.json.Decoder[Any]] = functools.cache(_make)
 
 
-async def read_events(chunks: AsyncIterator[bytes], type: type[T]) -> AsyncIterator[WatchEvent[T]]:
+async def read_events(chunks: AsyncIterator[bytes], type: type[T]) -> AsyncGenerator[WatchEvent[T], None]:
     """The events of a stream of bytes that is cut anywhere.
 
     Raises ``Gone`` and other API errors that the stream reports, ``ConnectionFailed`` when it ends within a line, and
