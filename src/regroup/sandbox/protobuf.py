@@ -1,83 +1,28 @@
-"""Protobuf request bodies of kubectl: the ``k8s`` envelope, and the kinds that it creates that way. Pure.
+"""Protobuf request bodies: the ``k8s`` envelope, and every built-in kind by the field numbers of its tables. Pure.
 
-A table for each kind names its fields by number; what a table does not know is an error, never silently dropped.
+What the tables do not know is an error, never silently dropped. Definitions of custom resources are refused: nobody sends them.
 """
 
 import base64
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+import json
+import struct
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from regroup.sandbox.kinds.builder import package_of
+from regroup.sandbox.kinds.tables import TABLE
+from regroup.sandbox.schema.typetable import Field, Message
 
 Obj = dict[str, Any]
+Wire = dict[int, list[bytes | int]]
 
 MAGIC = b"k8s\x00"
-
-Scalar = Literal["string", "int", "bool", "bytes"]
+_REFUSED = {"CustomResourceDefinition"}
 
 
 class ProtobufError(ValueError):
     """A body that cannot be decoded; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field: its name in JSON, what it holds, and whether it is a list or a map of strings."""
-
-    name: str
-    kind: "Scalar | Mapping[int, Field]"
-    shape: Literal["one", "list", "map"] = "one"
-
-
-_TIME: Mapping[int, Field] = {1: Field("seconds", "int"), 2: Field("nanos", "int")}
-_OWNER: Mapping[int, Field] = {
-    5: Field("apiVersion", "string"),
-    1: Field("kind", "string"),
-    3: Field("name", "string"),
-    4: Field("uid", "string"),
-    6: Field("controller", "bool"),
-    7: Field("blockOwnerDeletion", "bool"),
-}
-_META: Mapping[int, Field] = {
-    1: Field("name", "string"),
-    2: Field("generateName", "string"),
-    3: Field("namespace", "string"),
-    4: Field("selfLink", "string"),
-    5: Field("uid", "string"),
-    6: Field("resourceVersion", "string"),
-    7: Field("generation", "int"),
-    8: Field("creationTimestamp", _TIME),
-    9: Field("deletionTimestamp", _TIME),
-    10: Field("deletionGracePeriodSeconds", "int"),
-    11: Field("labels", "string", "map"),
-    12: Field("annotations", "string", "map"),
-    13: Field("ownerReferences", _OWNER, "list"),
-    14: Field("finalizers", "string", "list"),
-}
-KINDS: Mapping[tuple[str, str], Mapping[int, Field]] = {
-    ("v1", "ConfigMap"): {
-        1: Field("metadata", _META),
-        2: Field("data", "string", "map"),
-        3: Field("binaryData", "bytes", "map"),
-        4: Field("immutable", "bool"),
-    },
-    ("v1", "Namespace"): {
-        1: Field("metadata", _META),
-        2: Field("spec", {1: Field("finalizers", "string", "list")}),
-        3: Field("status", {1: Field("phase", "string")}),
-    },
-    ("v1", "Secret"): {
-        1: Field("metadata", _META),
-        2: Field("data", "bytes", "map"),
-        3: Field("type", "string"),
-        4: Field("stringData", "string", "map"),
-        5: Field("immutable", "bool"),
-    },
-    ("v1", "ServiceAccount"): {
-        1: Field("metadata", _META),
-        4: Field("automountServiceAccountToken", "bool"),
-    },
-}
-"""Fields by number, for each kind that is understood."""
 
 
 def decode_protobuf(body: bytes) -> Obj:
@@ -86,67 +31,163 @@ def decode_protobuf(body: bytes) -> Obj:
         raise ProtobufError("the body is no Kubernetes protobuf message")
     envelope = _fields(body[len(MAGIC) :])
     type_meta = _fields(_last(envelope, 1))
-    api_version, kind = _last(type_meta, 1).decode(), _last(type_meta, 2).decode()
-    table = KINDS.get((api_version, kind))
-    if table is None:
+    api_version, kind = _text(_last(type_meta, 1)), _text(_last(type_meta, 2))
+    group, _, version = api_version.rpartition("/")
+    try:
+        message = TABLE.exact(f"{package_of(group, version)}.{kind}")
+    except KeyError:
+        message = None
+    if message is None or not message.kind or kind in _REFUSED:
         raise ProtobufError(f"{api_version} {kind} is not understood as protobuf here: send it as JSON or YAML")
-    return {"apiVersion": api_version, "kind": kind, **_message(_last(envelope, 2), table, kind)}
+    return {"apiVersion": api_version, "kind": kind, **_message(_last(envelope, 2), message, kind)}
 
 
-def _message(data: bytes, table: Mapping[int, Field], path: str) -> Obj:
+def _message(data: bytes, message: Message, path: str) -> Obj:
+    known = {entry.number: entry for entry in message.declared if entry.number}
     result: Obj = {}
     for number, values in _fields(data).items():
-        field = table.get(number)
-        if field is None:
+        entry = known.get(number)
+        if entry is None:
             raise ProtobufError(f"{path}: field number {number} is not understood as protobuf here: send it as JSON or YAML")
-        place = f"{path}.{field.name}"
-        if field.shape == "map":
-            result[field.name] = dict(_entry(value, field, place) for value in values)
-        elif field.shape == "list":
-            result[field.name] = [_value(value, field.kind, place) for value in values]
-        else:
-            value = _value(values[-1], field.kind, place)
-            if field.kind is _TIME:
-                continue  # the server's own times
-            if value not in ("", {}, None):
-                result[field.name] = value
+        place = f"{path}.{entry.name}"
+        if entry.inline:
+            held = message.held(entry)
+            if held is not None:
+                result |= _message(_bytes(values[-1], place), held, path)
+            continue
+        match entry.card:
+            case "map":
+                result[entry.name] = dict(_entry(value, message, entry, place) for value in values)
+            case "list":
+                result[entry.name] = [_value(value, message, entry, place) for value in _unpacked(values, entry)]
+            case _:
+                value = _value(values[-1], message, entry, place)
+                if value is not None:
+                    result[entry.name] = value
     return result
 
 
-def _entry(value: "bytes | int", field: Field, path: str) -> tuple[str, Any]:
+def _entry(value: bytes | int, owner: Message, entry: Field, path: str) -> tuple[str, Any]:
     parts = _fields(_bytes(value, path))
-    return _last(parts, 1).decode(), _value(_last(parts, 2), field.kind, path)
+    held = parts.get(2)
+    return _text(_last(parts, 1)), _value(held[-1] if held else _empty(entry), owner, entry, path)
 
 
-def _value(value: "bytes | int", kind: "Scalar | Mapping[int, Field]", path: str) -> Any:
-    match kind:
-        case "int":
-            number = value if isinstance(value, int) else 0
-            return number - (1 << 64) if number >= 1 << 63 else number
-        case "bool":
-            return bool(value)
-        case "string":
-            return _bytes(value, path).decode()
-        case "bytes":
-            return base64.b64encode(_bytes(value, path)).decode()
-        case _:
-            return _message(_bytes(value, path), kind, path)
+def _empty(entry: Field) -> bytes | int:
+    return 0 if entry.type in {"int32", "int64", "bool"} else b""
 
 
-def _bytes(value: "bytes | int", path: str) -> bytes:
+def _unpacked(values: list[bytes | int], entry: Field) -> list[bytes | int]:
+    """Lists of numbers may come packed into one value."""
+    if entry.type not in {"int32", "int64", "bool"}:
+        return values
+    result: list[bytes | int] = []
+    for value in values:
+        if isinstance(value, int):
+            result.append(value)
+            continue
+        position = 0
+        while position < len(value):
+            number, position = _varint(value, position)
+            result.append(number)
+    return result
+
+
+def _value(value: bytes | int, owner: Message, entry: Field, path: str) -> Any:
+    held = owner.held(entry)
+    if held is not None:
+        return _message(_bytes(value, path), held, path)
+    return _SCALARS[entry.type](value, path)
+
+
+def _integer(value: bytes | int, path: str) -> int:
+    if not isinstance(value, int):
+        raise ProtobufError(f"{path}: wrong wire type")
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _double(value: bytes | int, path: str) -> float:
+    number: float = struct.unpack("<d", _bytes(value, path))[0]
+    return number
+
+
+def _time(value: bytes | int, path: str) -> str | None:
+    return _moment(value, path, "%Y-%m-%dT%H:%M:%SZ")
+
+
+def _micro_time(value: bytes | int, path: str) -> str | None:
+    return _moment(value, path, "%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _moment(value: bytes | int, path: str, form: str) -> str | None:
+    parts = _fields(_bytes(value, path))
+    seconds = _integer(parts.get(1, [0])[-1], path)
+    nanos = _integer(parts.get(2, [0])[-1], path)
+    if not seconds and not nanos:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000).strftime(form)
+    except (ValueError, OverflowError, OSError) as error:
+        raise ProtobufError(f"{path}: no time: {error}") from error
+
+
+def _quantity(value: bytes | int, path: str) -> str:
+    return _text(_last(_fields(_bytes(value, path)), 1)) or "0"
+
+
+def _int_or_string(value: bytes | int, path: str) -> int | str:
+    parts = _fields(_bytes(value, path))
+    if _integer(parts.get(1, [0])[-1], path) == 1:
+        return _text(_last(parts, 3))
+    return _integer(parts.get(2, [0])[-1], path)
+
+
+def _free(value: bytes | int, path: str) -> Any:
+    raw = _last(_fields(_bytes(value, path)), 1)
+    try:
+        return json.loads(raw) if raw else None
+    except ValueError as error:
+        raise ProtobufError(f"{path}: no JSON: {error}") from error
+
+
+_SCALARS: Mapping[str, Callable[[bytes | int, str], Any]] = {
+    "string": lambda value, path: _text(_bytes(value, path)),
+    "bytes": lambda value, path: base64.b64encode(_bytes(value, path)).decode(),
+    "int32": _integer,
+    "int64": _integer,
+    "bool": lambda value, path: bool(_integer(value, path)),
+    "double": _double,
+    "time": _time,
+    "microtime": _micro_time,
+    "quantity": _quantity,
+    "intstr": _int_or_string,
+    "raw": _free,
+    "json": _free,
+    "fields": _free,
+}
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise ProtobufError(f"text that is not UTF-8: {error}") from error
+
+
+def _bytes(value: bytes | int, path: str) -> bytes:
     if not isinstance(value, bytes):
         raise ProtobufError(f"{path}: wrong wire type")
     return value
 
 
-def _last(fields: "Mapping[int, list[bytes | int]]", number: int) -> bytes:
+def _last(fields: Wire, number: int) -> bytes:
     values = fields.get(number)
     return values[-1] if values and isinstance(values[-1], bytes) else b""
 
 
-def _fields(data: bytes) -> "dict[int, list[bytes | int]]":
+def _fields(data: bytes) -> Wire:
     """Fields of a message by number, in the order they came."""
-    result: dict[int, list[bytes | int]] = {}
+    result: Wire = {}
     position = 0
     while position < len(data):
         tag, position = _varint(data, position)

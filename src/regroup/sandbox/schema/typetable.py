@@ -114,6 +114,10 @@ class TypeTable:
         """The type of that name: in ``package`` when it is there, else anywhere. Raises ``KeyError``."""
         return self._by_full.get(f"{package}.{name}") or self._by_full.get(name) or self._by_short[name]
 
+    def exact(self, full_name: str) -> Message:
+        """The type of that full name. Raises ``KeyError``."""
+        return self._by_full[full_name]
+
     def __iter__(self) -> Iterator[Message]:
         return iter(self._by_full.values())
 
