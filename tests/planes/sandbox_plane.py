@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Self
+from typing import Protocol, Self
 
 from tests.planes.plane import NAMESPACE, Line, Plane, Recorded
 
@@ -14,7 +14,7 @@ from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATI
 from regroup.leaderworkerset import schema, webhook
 from regroup.leaderworkerset.controller.setup import Settings, setup
 from regroup.runtime.admission import AdmissionServer
-from regroup.runtime.clock import LoopClock
+from regroup.runtime.clock import Clock, LoopClock
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
 from regroup.sandbox.cluster import Cluster
@@ -100,10 +100,22 @@ class SandboxPlane(Plane):
         return await self.admission.handle(url.removeprefix(_HOST), body)
 
 
+class Watched(Protocol):
+    """A plane whose operator is watched at each of its writes."""
+
+    clock: Clock
+    requests: list[Recorded]
+
+    @property
+    def line(self) -> Line: ...
+
+    async def stand_still(self, *, answered: bool) -> None: ...
+
+
 class RecordingTransport:
     """The operator's line to the API server: notes what was asked, and disturbs what the suite wants disturbed."""
 
-    def __init__(self, inner: Transport, plane: SandboxPlane) -> None:
+    def __init__(self, inner: Transport, plane: Watched) -> None:
         self._inner = inner
         self._plane = plane
 
@@ -159,7 +171,7 @@ class _Answered:
 class _Disturbed:
     """A watch on a line that may be held up or dead."""
 
-    def __init__(self, inner: Stream, plane: SandboxPlane, *, read_timeout: float) -> None:
+    def __init__(self, inner: Stream, plane: Watched, *, read_timeout: float) -> None:
         self._inner = inner
         self._line = plane.line
         self._read_timeout = read_timeout

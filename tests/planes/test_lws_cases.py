@@ -110,10 +110,10 @@ class TestC104:
         """Case C104 third stranger: a pod of a member's name without any label is not removed."""
         async with plane:
             body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-0-1"}, "spec": QUICK["spec"]}
-            made = await plane.client.create(PODS, body, namespace=NAMESPACE)
+            made: dict[str, Any] = await plane.client.create(PODS, body, namespace=NAMESPACE)
             await plane.apply(lws_manifest(size=2))
             await plane.sleep(60)
-            found = await plane.client.get(PODS, "demo-0-1", namespace=NAMESPACE)
+            found: dict[str, Any] = await plane.client.get(PODS, "demo-0-1", namespace=NAMESPACE)
             assert found["metadata"]["uid"] == made["metadata"]["uid"]
             assert (await plane.lws()).status.ready_replicas == 0
             assert [event for event in await plane.events("FailedCreate") if "demo-0-1" in event.note]

@@ -124,7 +124,7 @@ async def test_identity_variables_come_first(plane: Plane) -> None:
     async with plane:
         await plane.apply(lws_manifest(size=2, worker=worker))
         await plane.wait_available()
-        pod = await plane.client.get(PODS, "demo-0-1", namespace=NAMESPACE)
+        pod: dict[str, Any] = await plane.client.get(PODS, "demo-0-1", namespace=NAMESPACE)
         for container in (*pod["spec"]["containers"], *pod["spec"]["initContainers"]):
             names = [entry["name"] for entry in container["env"]]
             assert names[:3] == ["LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"]
@@ -176,11 +176,11 @@ async def test_a_strangers_service_is_left_alone(plane: Plane) -> None:
             "metadata": {"name": "demo", "namespace": NAMESPACE},
             "spec": {"selector": {"app": "x"}, "ports": [{"port": 80}]},
         }
-        made = await plane.client.create(SERVICES, body, namespace=NAMESPACE)
+        made: dict[str, Any] = await plane.client.create(SERVICES, body, namespace=NAMESPACE)
         await plane.apply(lws_manifest())
         await plane.wait_for(lambda: plane.events("FailedCreate"))
         await plane.sleep(30)
-        after = await plane.client.get(SERVICES, "demo", namespace=NAMESPACE)
+        after: dict[str, Any] = await plane.client.get(SERVICES, "demo", namespace=NAMESPACE)
         assert (after["metadata"]["uid"], after["spec"]["selector"]) == (made["metadata"]["uid"], {"app": "x"})
         assert await plane.pods() == {}
         assert len(await plane.events("FailedCreate")) == 1

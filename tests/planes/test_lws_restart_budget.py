@@ -1,6 +1,7 @@
 """maxGroupRestarts, exhaustion, recovery: spec/leaderworkerset.md 5.5, 5.6, behaviours 68-106, cases C22, C24, C26, C39."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,7 +33,8 @@ async def exhaust(plane: Plane, *pods: str) -> None:
     for pod in pods:
         await plane.faults.crash(NAMESPACE, pod)
     for pod in pods:
-        await plane.wait_for(lambda pod=pod: retained(plane, int(pod.split("-")[1])), what=f"the group of {pod} is retained")
+        group = int(pod.split("-")[1])
+        await plane.wait_for(partial(retained, plane, group), what=f"the group of {pod} is retained")
 
 
 async def retained(plane: Plane, group: int) -> bool:

@@ -85,7 +85,7 @@ async def test_partition(plane: Plane) -> None:
     async with plane:
         await plane.apply(lws_manifest(replicas=3, size=3))
         old = await plane.wait_available()
-        changed = {"replicas": 3, "size": 2, "worker": image("worker:2")}
+        changed: dict[str, Any] = {"replicas": 3, "size": 2, "worker": image("worker:2")}
         await plane.apply(lws_manifest(**changed, **rolling(partition=2)))
         new = await plane.wait_recreated(old, group_names(2, size=2), timeout=120)
         await plane.wait_available()

@@ -25,7 +25,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def authorization(answer: Response) -> str:
-    headers = msgspec.json.decode(answer.body)["headers"]
+    headers: dict[str, str] = msgspec.json.decode(answer.body)["headers"]
     return next(value for name, value in headers.items() if name.lower() == "authorization")
 
 
