@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from regroup.sandbox.apiserver.failures import not_acceptable
 from regroup.sandbox.apiserver.registry import Served
 from regroup.sandbox.apiserver.storage import Stored
 from regroup.wire import codec
@@ -166,19 +167,17 @@ def _marker(end: bool) -> Obj:
 
 
 def choose(accept: str, *, include: str, now: Callable[[], datetime]) -> Form:
-    """The first form of an ``Accept`` header that is known; plain objects when none is."""
-    for entry in accept.split(","):
+    """The first form of an ``Accept`` header that is known. Raises ``Failure`` (406) when none is."""
+    for entry in accept.split(",") if accept.strip() else ["*/*"]:
         media, *parameters = (part.strip() for part in entry.split(";"))
         wanted = dict(parameter.partition("=")[::2] for parameter in parameters)
-        if media != "application/json":
+        if media not in {"application/json", "application/*", "*/*"}:
             continue
         match wanted.get("as"):
-            case "Table":
+            case None:
+                return PlainForm()
+            case "Table" if wanted.get("v", "v1") == "v1":
                 return TableForm(now=now, include=include or "Metadata")
             case "PartialObjectMetadata" | "PartialObjectMetadataList":
                 return MetadataForm()
-            case None:
-                return PlainForm()
-            case _:
-                continue
-    return PlainForm()
+    raise not_acceptable()
