@@ -50,7 +50,7 @@ async def test_a_slow_start_is_left_alone_and_forgiven(plane: Plane) -> None:
         assert plane.deletions() == []
         assert await plane.events("GroupUnschedulable") == []
         await plane.faults.crash(NAMESPACE, "demo-0-1")
-        await plane.wait_recreated(old, group_names(), timeout=120)
+        await plane.wait_recreated(old, group_names(), timeout=300)
 
 
 async def test_the_other_policy_does_recreate(plane: Plane) -> None:

@@ -90,7 +90,7 @@ async def test_zero(plane: Plane) -> None:
         await plane.apply(budget(0))
         old = await plane.wait_available()
         await exhaust(plane, "demo-0-1")
-        await plane.sleep(5)
+        await plane.sleep(30)
         mark = len(plane.requests)
         for _ in range(10):
             await plane.sleep(2)

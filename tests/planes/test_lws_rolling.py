@@ -64,8 +64,12 @@ async def test_surge_and_unavailable(plane: Plane, replicas: int, config: dict[s
         old = await plane.wait_available()
         manifest = lws_manifest(replicas=replicas, size=2, worker=image("worker:2"), **rolling(**config))
         seen = await roll(plane, manifest, least=least, most=most)
-        final = await plane.uids()
-        assert sorted(final) == sorted(name for group in range(replicas) for name in group_names(group, size=2))
+        names = sorted(name for group in range(replicas) for name in group_names(group, size=2))
+
+        async def surge_is_given_back() -> bool:
+            return sorted(await plane.uids()) == names
+
+        await plane.wait_for(surge_is_given_back, timeout=60)
         assert all(len(seen[name] - {old[name]}) == 1 for name in old)
         assert await plane.events("RecreateGroup") == []
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import msgspec
 
-from regroup.leaderworkerset import keys, types
+from regroup.leaderworkerset import types
 from regroup.leaderworkerset.problem import Problem
 from regroup.leaderworkerset.types import LeaderWorkerSet
 
 _TEMPLATE = "spec.leaderWorkerTemplate"
-_ROLLING = "spec.rolloutStrategy.rollingUpdateConfiguration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +31,7 @@ def _unless(value: Any, usual: Any) -> Any:
 MISSING: tuple[Missing, ...] = (
     Missing("spec.groupIdentity", lambda lws: _unless(lws.spec.group_identity, types.ORDINAL)),
     Missing("spec.groupReplacementPolicy", lambda lws: _unless(lws.spec.group_replacement_policy, types.POST_TERMINATION)),
-    Missing("spec.podTerminationPolicy", lambda lws: _unless(lws.spec.pod_termination_policy, types.DEFAULT_TERMINATION)),
     Missing("spec.scheduling", lambda lws: lws.spec.scheduling),
-    Missing(
-        f"{_TEMPLATE}.restartPolicy",
-        lambda lws: lws.template.restart_policy if lws.template.restart_policy == types.AFTER_START else None,
-    ),
-    Missing(
-        f"metadata.annotations[{keys.AFTER_START_EXPERIMENT}]",
-        lambda lws: lws.metadata.annotations.get(keys.AFTER_START_EXPERIMENT),
-    ),
-    Missing(f"{_TEMPLATE}.maxGroupRestarts", lambda lws: lws.template.max_group_restarts),
-    Missing(
-        f"{_TEMPLATE}.restartBackoff",
-        lambda lws: (
-            None
-            if lws.template.restart_backoff is None
-            else {"baseSeconds": lws.template.restart_backoff.base, "capSeconds": lws.template.restart_backoff.cap}
-        ),
-    ),
     Missing(
         f"{_TEMPLATE}.subGroupPolicy",
         lambda lws: (
@@ -62,9 +43,6 @@ MISSING: tuple[Missing, ...] = (
             }
         ),
     ),
-    Missing(f"{_ROLLING}.partition", lambda lws: _unless(lws.spec.rollout_strategy.rolling_update.partition, 0)),
-    Missing(f"{_ROLLING}.maxUnavailable", lambda lws: _unless(lws.spec.rollout_strategy.rolling_update.max_unavailable, 1)),
-    Missing(f"{_ROLLING}.maxSurge", lambda lws: _unless(lws.spec.rollout_strategy.rolling_update.max_surge, 0)),
 )
 
 
