@@ -136,6 +136,7 @@ def test_history_keeps_the_newest_empty_sets() -> None:
     """revisionHistoryLimit counts empty old sets."""
     old = [rs("a", 0, age=3), rs("b", 0, age=2), rs("c", 1, age=4), rs("d", 0, age=1)]
     assert [entry.name for entry in outdated(deployment(1, revisionHistoryLimit=1), old)] == ["a", "b"]
+    assert [entry.name for entry in outdated(deployment(1, revisionHistoryLimit=2), old)] == ["a"]
 
 
 @given(

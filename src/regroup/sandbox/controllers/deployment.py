@@ -61,6 +61,8 @@ class _Sets:
 
     new: ReplicaSet | None
     old: tuple[ReplicaSet, ...]
+    created: bool = False
+    """Whether this pass has made the new one."""
 
     @property
     def all(self) -> tuple[ReplicaSet, ...]:
@@ -140,6 +142,8 @@ class Deployments:
     # -- act
 
     async def _act(self, key: Key, deployment: Deployment, sets: _Sets) -> _Sets:
+        if deployment.spec.paused:
+            await self._drop_history(deployment, sets)
         if deployment.spec.paused or resized(deployment, sets.all):
             return await self._scale(key, deployment, sets, rescale(deployment, sets.new, sets.old))
         if deployment.recreates:
@@ -160,7 +164,7 @@ class Deployments:
         """The sets with one of the present template, numbered as the newest."""
         revision = max((revision_of(rs) for rs in sets.old), default=0) + 1
         if sets.new is None:
-            return _Sets(await self._create(key, deployment, sets, revision), sets.old)
+            return _Sets(await self._create(key, deployment, sets, revision), sets.old, created=True)
         new = sets.new
         if revision_of(new) < revision:
             history = [entry for entry in new.metadata.annotations.get(REVISION_HISTORY, "").split(",") if entry]
@@ -217,7 +221,7 @@ class Deployments:
                 message = f"Scaled {way} replica set {rs.name} from {rs.replicas} to {step.replicas}"
                 self._tell(deployment, "ScalingReplicaSet", message)
         new = changed.get(sets.new.metadata.uid, sets.new) if sets.new is not None else None
-        return _Sets(new, tuple(changed.get(rs.metadata.uid, rs) for rs in sets.old))
+        return _Sets(new, tuple(changed.get(rs.metadata.uid, rs) for rs in sets.old), created=sets.created)
 
     async def _patch_set(self, key: Key, rs: ReplicaSet, body: dict[str, Any]) -> ReplicaSet:
         made = await self._client.merge_patch(REPLICASETS, rs.name, body, namespace=rs.metadata.namespace, type=ReplicaSet)
@@ -235,7 +239,7 @@ class Deployments:
                 continue
 
     async def _write_status(self, key: Key, deployment: Deployment, sets: _Sets, failure: str) -> None:
-        body = status(deployment, sets.new, sets.old, failure=failure, now=self._clock.now())
+        body = status(deployment, sets.new, sets.old, created=sets.created, failure=failure, now=self._clock.now())
         if not needs_writing(deployment, body):
             return
         await self._patch(key, deployment, {"status": body}, subresource="status")

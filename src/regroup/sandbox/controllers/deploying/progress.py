@@ -20,9 +20,9 @@ _COUNTS = {
 
 
 def status(
-    deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], *, failure: str, now: datetime
+    deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], *, created: bool, failure: str, now: datetime
 ) -> dict[str, Any]:
-    """The status to be written. ``failure``: why this pass could not make or scale a set."""
+    """The status to be written. ``created``: this pass has made ``new``; ``failure``: why it could not make or scale a set."""
     sets = (*old, new) if new is not None else tuple(old)
     total = sum(rs.status.replicas for rs in sets)
     available = sum(rs.status.available_replicas for rs in sets)
@@ -35,7 +35,10 @@ def status(
         "unavailableReplicas": max(max(sum(rs.replicas for rs in sets), total) - available, 0),
         "terminatingReplicas": sum(rs.status.terminating_replicas or 0 for rs in sets),
     }
-    conditions = [_available(deployment, available), _progressing(deployment, new, counts, failure=failure, now=now)]
+    conditions = [
+        _available(deployment, available),
+        _progressing(deployment, new, counts, created=created, failure=failure, now=now),
+    ]
     refused = failure or _refused(sets)
     if refused:
         conditions.append(("ReplicaFailure", "True", "FailedCreate", refused[:1024]))
@@ -80,7 +83,13 @@ def _available(deployment: Deployment, available: int) -> Entry:
 
 
 def _progressing(
-    deployment: Deployment, new: ReplicaSet | None, counts: Mapping[str, Any], *, failure: str, now: datetime
+    deployment: Deployment,
+    new: ReplicaSet | None,
+    counts: Mapping[str, Any],
+    *,
+    created: bool,
+    failure: str,
+    now: datetime,
 ) -> Entry | None:
     if deployment.spec.progress_deadline_seconds is None:
         return None
@@ -90,6 +99,8 @@ def _progressing(
     what = f'ReplicaSet "{new.name}"' if new is not None else f'Deployment "{deployment.name}"'
     if failure:
         return "Progressing", "False", "ReplicaSetCreateError", f"Failed to create new replica set: {failure}"[:1024]
+    if new is not None and (created or present is None):
+        return "Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{new.name}"'
     settled = complete(
         deployment,
         updated=counts["updatedReplicas"],
@@ -98,12 +109,10 @@ def _progressing(
     )
     if settled:
         return "Progressing", "True", "NewReplicaSetAvailable", f"{what} has successfully progressed."
-    if present is None:
-        reason = "NewReplicaSetCreated" if new is not None else "ReplicaSetUpdated"
-        message = f'Created new replica set "{new.name}"' if new is not None else f"{what} is progressing."
-        return "Progressing", "True", reason, message
-    if _moved(deployment, counts):
+    if present is None or _moved(deployment, counts):
         return "Progressing", "True", "ReplicaSetUpdated", f"{what} is progressing."
+    if present.reason == "DeploymentPaused":
+        return "Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed"
     if _timed_out(deployment, present, now):
         return "Progressing", "False", "ProgressDeadlineExceeded", f"{what} has timed out progressing."
     return present.type, present.status, present.reason, present.message
@@ -123,7 +132,7 @@ def _moved(deployment: Deployment, counts: Mapping[str, Any]) -> bool:
 
 
 def _timed_out(deployment: Deployment, present: DeploymentCondition, now: datetime) -> bool:
-    if present.reason in {"NewReplicaSetAvailable", "DeploymentPaused"}:
+    if present.reason in {"NewReplicaSetAvailable", "DeploymentPaused", "DeploymentResumed"}:
         return False
     if present.reason == "ProgressDeadlineExceeded":
         return True

@@ -247,17 +247,14 @@ def rescale(deployment: Deployment, new: ReplicaSet | None, old: Sequence[Replic
 
 
 def outdated(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
-    """Empty old sets beyond the history limit, oldest revision first."""
-    idle = [
+    """The empty ones among the old sets beyond the history limit, oldest revision first. Sets with pods count as well."""
+    present = sorted((rs for rs in old if not rs.metadata.deleting), key=lambda rs: (revision_of(rs), _age(rs)))
+    surplus = max(len(present) - deployment.history_limit, 0)
+    return [
         rs
-        for rs in old
-        if rs.replicas == 0
-        and rs.status.replicas == 0
-        and rs.metadata.generation <= rs.status.observed_generation
-        and not rs.metadata.deleting
+        for rs in present[:surplus]
+        if rs.replicas == 0 and rs.status.replicas == 0 and rs.metadata.generation <= rs.status.observed_generation
     ]
-    surplus = len(idle) - deployment.history_limit
-    return sorted(idle, key=lambda rs: (revision_of(rs), _age(rs)))[: max(surplus, 0)]
 
 
 def complete(deployment: Deployment, *, updated: int, total: int, available: int) -> bool:
