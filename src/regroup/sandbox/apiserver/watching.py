@@ -16,6 +16,8 @@ BOOKMARK_PERIOD = 50.0
 """Seconds between bookmarks on a watch that asked for them."""
 LAST_BOOKMARK = 2.0
 """Seconds before its end at which such a watch gets one more, so that its client resumes from late."""
+TICK = 0.001
+"""Seconds that a timer may fire early on a loop with coarse time: what is due within them is due now."""
 BACKLOG_LIMIT = 100_000
 """Events that a slow reader may be behind before its watch is ended."""
 BATCH = 100
@@ -92,7 +94,7 @@ async def watch(storage: Storage, request: WatchRequest, *, missed: Sequence[Eve
             if lines := _lines(backlog, request):
                 yield b"".join(lines)
                 continue
-            now = loop.time()
+            now = loop.time() + TICK
             if now >= end:
                 return
             if now >= next_bookmark:
