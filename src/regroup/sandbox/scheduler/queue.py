@@ -14,9 +14,6 @@ from regroup.sandbox.scheduler.facts import PodFacts
 BACKOFF = 1.0
 BACKOFF_MAX = 10.0
 
-TICK = 0.001
-"""Seconds that a timer may fire early on a loop with coarse time: what is due within them is due now."""
-
 
 @dataclass(slots=True)
 class Waiting:
@@ -79,7 +76,7 @@ class SchedulingQueue:
 
     def pop(self, *, now: float) -> PodFacts | None:
         """The pod to try now, if any. It stays known until ``remove`` or ``park``."""
-        while self._later and self._later[0][0] <= now + TICK:
+        while self._later and self._later[0][0] <= now:
             entry = self._pods.get(heapq.heappop(self._later)[2])
             if entry is not None and entry.state == "later":
                 self._make_ready(entry)
