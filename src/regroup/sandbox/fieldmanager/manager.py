@@ -147,7 +147,11 @@ def update(
     if live is not None and not entries:
         return _with_entries(bare, [])
     ignored = _RESET.get(subresource, ()) if resets is None else tuple(resets)
-    difference = compare(_bare(live) if live is not None else schema.get("default") or {}, bare, schema).less(ignored)
+    try:
+        difference = compare(_bare(live) if live is not None else schema.get("default") or {}, bare, schema).less(ignored)
+    except TypedError:
+        # An object that cannot be read by its schema has no record. Validation says what is wrong with it.
+        return _with_entries(bare, [])
     changed = (difference.added | difference.modified) - _UNOWNED
     api_version = new.get("apiVersion", "")
     mine = _find(entries, manager or "unknown", "Update", subresource, api_version)

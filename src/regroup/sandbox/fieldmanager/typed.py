@@ -15,6 +15,7 @@ Schema = Mapping[str, Any]
 
 _NOTHING: Schema = {}
 _MISSING: Any = object()
+_GO_NAMES = {str: "string", bool: "bool", float: "float64", dict: "map[string]interface {}", list: "[]interface {}"}
 
 
 class TypedError(ValueError):
@@ -70,11 +71,14 @@ def element_step(value: Any, schema: Schema) -> str:
         given = value.get(key)
         if given is None:
             given = (known.get(key) or _NOTHING).get("default")
-        if given is None:
-            raise TypedError(
-                f'associative list with keys has an element that omits key field "{key}" (and doesn\'t have default value)'
-            )
-        identity[key] = given
+        if given is not None:
+            identity[key] = given
+    if not identity:
+        keys = " ".join(f'"{key}"' for key in schema.get("x-kubernetes-list-map-keys") or ())
+        raise TypedError(
+            f"associative list with keys has an element that omits all key fields [{keys}] "
+            "(and doesn't have default values for any key fields)"
+        )
     return f"k:{step_text(identity)}"
 
 
@@ -301,9 +305,10 @@ def _wrong(value: Any, schema: Schema, path: Path) -> Iterator[str]:
     elif kind == "array":
         yield from _wrong_list(value, schema, path)
     elif kind in {"string", "integer", "number", "boolean"} and not _is_scalar(value, str(kind)):
-        wanted = "numeric" if kind in {"integer", "number"} else kind
-        article = f"{wanted} (int or float)" if wanted == "numeric" else wanted
-        yield f"{show(path)}: expected {article}, got {_go(value)}"
+        if kind in {"integer", "number"}:
+            yield f"{show(path)}: expected numeric (int or float), got {_GO_NAMES.get(type(value), 'int64')}"
+        else:
+            yield f"{show(path)}: expected {kind}, got {_go(value)}"
 
 
 def _is_scalar(value: Any, kind: str) -> bool:

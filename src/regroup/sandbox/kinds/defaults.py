@@ -116,6 +116,19 @@ def _namespace(obj: Obj) -> None:
         obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
 
 
+def _both_forms(one: str, many: str, value: Callable[[str], Any], text: Callable[[Any], str]) -> Callable[[Obj], None]:
+    """A field that was single once, beside its list: each follows the other, and the single one is right when they differ."""
+
+    def fill(obj: Obj) -> None:
+        single, listed = obj.get(one), obj.get(many)
+        if single and (not listed or text(listed[0]) != single):
+            obj[many] = [value(single)]
+        elif listed and not single:
+            obj[one] = text(listed[0])
+
+    return fill
+
+
 def _node_status(obj: Obj) -> None:
     if obj.get("capacity") and not obj.get("allocatable"):
         obj["allocatable"] = dict(obj["capacity"])
@@ -177,6 +190,10 @@ def _crd(obj: Obj) -> None:
     if kind:
         _setter({"listKind": f"{kind}List"})(names)
     _unset({"conversion": {"strategy": "None"}})(spec)
+    status = obj.get("status") or {}
+    if not status.get("storedVersions"):
+        stored = [version["name"] for version in spec.get("versions") or [] if version.get("storage") and version.get("name")]
+        obj["status"] = {**status, "storedVersions": stored[:1] or None}
 
 
 def _subject(obj: Obj) -> None:
@@ -213,6 +230,8 @@ RULES: Mapping[str, Callable[[Obj], None]] = {
     "Namespace": _namespace,
     "NamespaceStatus": _setter({"phase": "Active"}),
     "NodeStatus": _node_status,
+    "NodeSpec": _both_forms("podCIDR", "podCIDRs", lambda text: text, str),
+    "PodStatus": _both_forms("podIP", "podIPs", lambda text: {"ip": text}, lambda entry: str(entry.get("ip") or "")),
     "EndpointPort": _unset({"name": "", "protocol": "TCP"}),
     "StatefulSet": _stateful_set,
     "Deployment": _deployment,

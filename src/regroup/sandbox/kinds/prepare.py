@@ -100,8 +100,10 @@ def service(new: Obj, old: Obj | None) -> None:
     spec = new["spec"]
     kind = spec.get("type")
     if kind == "ExternalName":
+        before = (old or {}).get("spec") or {}
         for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
-            spec.pop(name, None)
+            if old is not None and spec.get(name) == before.get(name):
+                spec.pop(name, None)
         return
     before = (old or {}).get("spec") or {}
     if not spec.get("clusterIP"):

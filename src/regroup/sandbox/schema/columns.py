@@ -1,5 +1,6 @@
 """Printer columns of custom resources, and ages as kubectl shows them. Pure."""
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -44,6 +45,11 @@ def age(start: str | None, now: datetime) -> str:
 
 def json_path(path: str, obj: Any) -> Any:
     """The first value at a simple JSONPath, None when there is none."""
+    return next(iter(json_paths(path, obj)), None)
+
+
+def json_paths(path: str, obj: Any) -> list[Any]:
+    """All values at a simple JSONPath."""
     values = [obj]
     for match in _STEP.finditer(path):
         name, quoted, index, field, wanted = match.groups()
@@ -60,7 +66,7 @@ def json_path(path: str, obj: Any) -> Any:
                 else:
                     following += value
         values = following
-    return values[0] if values else None
+    return values
 
 
 def custom_columns(specs: list[Obj] | None) -> tuple[Column, ...]:
@@ -77,16 +83,8 @@ def _column(spec: Obj) -> Column:
     path, kind = spec["jsonPath"], spec.get("type", "string")
 
     def cell(obj: Obj, now: datetime) -> Any:
-        value = json_path(path, obj)
-        if value is None:
-            return None
-        match kind:
-            case "date":
-                return age(value, now) if isinstance(value, str) else "<invalid>"
-            case "integer" | "number" | "boolean":
-                return value
-            case _:
-                return value if isinstance(value, str) else _text(value)
+        values = json_paths(path, obj)
+        return _shown(values[0], kind, now) if values else None
 
     return Column(
         spec["name"],
@@ -98,7 +96,29 @@ def _column(spec: Obj) -> Column:
     )
 
 
+def _shown(value: Any, kind: str, now: datetime) -> Any:
+    """A value in a column of that type; None when it is of another."""
+    match kind:
+        case "date":
+            return _date(value, now)
+        case "integer":
+            return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case "number":
+            return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case _:
+            return value if isinstance(value, str) else _text(value)
+
+
+def _date(value: Any, now: datetime) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        return age(value, now)
+    except (ValueError, TypeError):
+        return "<invalid>"
+
+
 def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+    return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)

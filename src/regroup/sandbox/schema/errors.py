@@ -32,7 +32,7 @@ _TITLES: dict[ErrorKind, str] = {
     "NotFound": "Not found",
     "Internal": "Internal error",
 }
-_WITHOUT_VALUE = {"Required", "Forbidden", "TooLong", "TooMany", "Internal"}
+_WITHOUT_VALUE = {"Required", "Forbidden", "TooLong", "Internal"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from regroup.sandbox.schema.errors import FieldError, show
-from regroup.sandbox.schema.structural import EMBEDDED, INT_OR_STRING, PRESERVE, prune, validate
+from regroup.sandbox.schema.formats import go_pattern
+from regroup.sandbox.schema.structural import EMBEDDED, INT_OR_STRING, PRESERVE, prune
+from regroup.sandbox.schema.values import validate
 
 Obj = dict[str, Any]
 
@@ -36,7 +38,7 @@ def _metadata(schema: Obj, path: str) -> Iterator[FieldError]:
 
 def _node(schema: Obj, path: str, *, root: bool = False) -> Iterator[FieldError]:
     kind = schema.get("type")
-    if not kind and not root and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
+    if not kind and not root and not any(schema.get(word) for word in (INT_OR_STRING, PRESERVE, "$ref")):
         yield FieldError(f"{path}.type", "Required", "", "must not be empty for specified object fields")
     elif kind and kind not in TYPES:
         allowed = ", ".join(show(each) for each in TYPES)
@@ -61,7 +63,7 @@ def _words(schema: Obj, path: str) -> Iterator[FieldError]:
     pattern = schema.get("pattern")
     if pattern:
         try:
-            re.compile(pattern)
+            go_pattern(pattern)
         except re.error as error:
             yield FieldError(f"{path}.pattern", "Invalid", pattern, f"must be a valid regular expression, but isn't: {error}")
 
@@ -134,7 +136,8 @@ def _value_rules(schema: Obj, path: str) -> Iterator[FieldError]:
 def _default(schema: Obj, path: str) -> Iterator[FieldError]:
     value = schema["default"]
     for error in validate(value, schema):
-        yield FieldError(f"{path}.default{f'.{error.path}' if error.path else ''}", error.kind, error.value, error.detail)
+        below = "" if error.path in {"", "<nil>"} else f".{error.path}"
+        yield FieldError(f"{path}.default{below}", error.kind, error.value, error.detail)
     unknown = prune({"value": _copied(value)}, {"properties": {"value": schema}})
     if unknown:
         yield FieldError(f"{path}.default", "Invalid", value, "must not have unknown fields")

@@ -45,6 +45,7 @@ def validate(obj: Obj, old: Obj | None) -> Sequence[FieldError]:
     if spec.get("preserveUnknownFields"):
         why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         report.invalid("spec.preserveUnknownFields", True, why)
+    _stored(report, obj)
     if old is not None:
         _fixed(report, obj, old)
     return report.errors
@@ -95,6 +96,9 @@ def _versions(report: Report, versions: Sequence[Obj]) -> None:
         top = "spec" if len(versions) == 1 else path
         _columns(report, version.get("additionalPrinterColumns") or [], f"{top}.additionalPrinterColumns")
         _scale(report, (version.get("subresources") or {}).get("scale"), f"{top}.subresources.scale")
+    if len(versions) == 1:
+        name = versions[0].get("name") or ""
+        report.all_invalid("spec.version", name, _label(name))
     counted = Counter(version.get("name") for version in versions)
     if any(count > 1 for count in counted.values()):
         report.invalid("spec.versions", _shown(versions), "must contain unique version names")
@@ -186,6 +190,15 @@ def _conversion(report: Report, conversion: Obj) -> None:
         if not webhook.get("conversionReviewVersions"):
             report.required("spec.conversion.conversionReviewVersions")
         report.forbidden("spec.conversion.strategy", "this server does not call conversion webhooks")
+
+
+def _stored(report: Report, obj: Obj) -> None:
+    stored = (obj.get("status") or {}).get("storedVersions")
+    wanted = [version.get("name") for version in obj["spec"].get("versions") or [] if version.get("storage")]
+    if not stored:
+        report.invalid("status.storedVersions", None, "must have at least one stored version")
+    elif len(wanted) != 1 or wanted[0] not in stored:
+        report.invalid("status.storedVersions", stored, f"must have the storage version {(wanted or [''])[-1]}")
 
 
 def _fixed(report: Report, obj: Obj, old: Obj) -> None:

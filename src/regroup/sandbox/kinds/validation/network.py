@@ -1,8 +1,10 @@
 """Services and EndpointSlices. Pure."""
 
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Any
 
+from regroup.sandbox.kinds.prepare import SERVICE_NETWORK
 from regroup.sandbox.kinds.validation import containers, metadata, names
 from regroup.sandbox.kinds.validation.report import Report
 from regroup.sandbox.schema.errors import FieldError
@@ -68,9 +70,22 @@ def _cluster_address(report: Report, spec: Obj, before: Obj) -> None:
     first = spec.get("clusterIP") or ""
     if first and first != "None":
         report.all_invalid("spec.clusterIPs[0]", first, names.address(first))
+        if not names.address(first):
+            _in_range(report, first, spec)
     had = before.get("clusterIP")
     if had and first and had != first and before.get("type") != "ExternalName" and spec.get("type") != "ExternalName":
         report.invalid("spec.clusterIPs[0]", spec.get("clusterIPs") or [first], "may not change once set")
+
+
+def _in_range(report: Report, first: str, spec: Obj) -> None:
+    address = ip_address(first)
+    families = spec.get("ipFamilies") or []
+    if families and families[0] != f"IPv{address.version}":
+        form = "an IPv6" if families[0] == "IPv6" else "an IPv4"
+        report.invalid("spec.clusterIPs[0]", first, f"expected {form} value as indicated by `ipFamilies[0]`")
+    elif address not in SERVICE_NETWORK:
+        why = f"failed to allocate IP {first}: the provided IP ({first}) is not in the valid range. "
+        report.invalid("spec.clusterIPs", spec.get("clusterIPs"), f"{why}The range of valid IPs is {SERVICE_NETWORK}")
 
 
 def endpoint_slice(obj: Obj, old: Obj | None) -> Sequence[FieldError]:
