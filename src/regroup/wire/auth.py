@@ -3,25 +3,32 @@
 import asyncio
 import base64
 import os
+import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import quote
 
 import msgspec
 
 from regroup.wire import codec
 from regroup.wire.errors import WireError
-from regroup.wire.kubeconfig import ClusterAccess, ExecPlugin
+from regroup.wire.kubeconfig import ClusterAccess, ExecPlugin, Identity
 
 TOKEN_PERIOD = 60.0
 """Seconds between looks at a token file; a projected token is renewed long before it runs out."""
 EXEC_LIMIT = 60.0
+"""Seconds that a plugin may take."""
+EXEC_LIMIT_INTERACTIVE = 600.0
+"""The same when it may ask a person."""
 EARLY = timedelta(seconds=30)
-"""An exec plugin is asked again this much before its answer expires."""
+"""An exec plugin is asked again this much before its answer expires, or after three quarters of a shorter life."""
+_HEADER_CHARACTERS = "!#$&'*+-.^_`|~"
 
 
 class CredentialsFailed(WireError):
@@ -36,11 +43,19 @@ class Certificate:
     key: bytes | Path = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Headers that say who we are, and the certificate to present."""
+
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    certificate: Certificate | None = None
+
+
 class _ExecStatus(msgspec.Struct, rename="camel"):
     token: str = ""
     client_certificate_data: str = ""
     client_key_data: str = ""
-    expiration_timestamp: datetime | None = None
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
 class _ExecCredential(msgspec.Struct, rename="camel"):
@@ -50,124 +65,109 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class Authenticator:
-    """Gives the headers and the client certificate for one access, fresh ones when the old are stale."""
+    """Gives the credentials for one access, fresh ones when the old are stale."""
 
     def __init__(self, access: ClusterAccess, *, now: Callable[[], datetime] | None = None) -> None:
         self._access = access
         self._now = now or partial(datetime.now, UTC)  # expiry is in the wall's time, whatever clock the program runs by
         self._identity = access.identity
-        self._token = ""
-        self._token_at = -TOKEN_PERIOD
-        self._exec: _ExecStatus | None = None
+        self._fixed = _impersonation(access.identity)
+        self._current: Credentials | None = None
+        self._renew_at: datetime | None = None
+        """When the plugin's answer is stale, in the wall's time."""
+        self._look_at = 0.0
+        """When the token file is looked at again, in the loop's time."""
         self._lock = asyncio.Lock()
 
-    async def headers(self) -> Mapping[str, str]:
-        """Headers that carry who we are. Raises ``CredentialsFailed``."""
-        headers = dict(self._impersonation())
-        identity = self._identity
-        if identity.token_file is not None:
-            headers["authorization"] = f"Bearer {self._file_token(identity.token_file)}"
-        elif identity.token:
-            headers["authorization"] = f"Bearer {identity.token}"
-        elif identity.username:
-            pair = f"{identity.username}:{identity.password}".encode()
-            headers["authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-        elif identity.exec is not None:
-            status = await self._plugin_status()
-            if status.token:
-                headers["authorization"] = f"Bearer {status.token}"
-        return headers
+    async def credentials(self) -> Credentials:
+        """What to present now. Raises ``CredentialsFailed``."""
+        if self._current is not None and not self._stale():
+            return self._current
+        async with self._lock:  # one question at a time, however many requests wait for its answer
+            if self._current is None or self._stale():
+                self._current = await self._fresh()
+            return self._current
 
-    async def certificate(self) -> Certificate | None:
-        """The client certificate to present, if any. Raises ``CredentialsFailed``."""
+    def reject(self, used: Credentials) -> bool:
+        """The server did not accept ``used`` (401). True when other credentials are there or may come of asking again."""
         identity = self._identity
+        if identity.token_file is None and (identity.exec is None or identity.token or identity.username):
+            return False
+        if used is self._current:  # else somebody else has got new ones since
+            self._look_at, self._renew_at = 0.0, datetime.min.replace(tzinfo=UTC)
+        return True
+
+    def _stale(self) -> bool:
+        if self._identity.token_file is not None:
+            return asyncio.get_running_loop().time() >= self._look_at
+        return self._renew_at is not None and self._renew_at <= self._now()
+
+    async def _fresh(self) -> Credentials:
+        identity = self._identity
+        certificate = None
         if identity.certificate is not None and identity.key is not None:
-            return Certificate(identity.certificate, identity.key)
-        if identity.exec is not None:
-            status = await self._plugin_status()
+            certificate = Certificate(identity.certificate, identity.key)
+        token, basic = identity.token, ""
+        if identity.token_file is not None:
+            token = self._file_token(identity.token_file)
+        elif not token and identity.username:
+            basic = base64.b64encode(f"{identity.username}:{identity.password}".encode()).decode()
+        elif not token and identity.exec is not None:
+            status = await self._ask(identity.exec)
+            self._renew_at = self._renewal(status)
+            token = status.token
             if status.client_certificate_data:
-                return Certificate(status.client_certificate_data.encode(), status.client_key_data.encode())
-        return None
+                certificate = Certificate(status.client_certificate_data.encode(), status.client_key_data.encode())
+        if not (token.isascii() and token.isprintable()):
+            raise CredentialsFailed(
+                f"the token of {self._access.source or self._access.server} has characters that no header can carry"
+            )
+        who = [("authorization", f"Bearer {token}")] if token else [("authorization", f"Basic {basic}")] if basic else []
+        return Credentials((*who, *self._fixed), certificate)
 
-    def reject(self) -> bool:
-        """The server did not accept what it got (401): forget it. True when other credentials may come of asking again."""
-        identity = self._identity
-        self._token_at = -TOKEN_PERIOD
-        self._exec = None
-        return identity.token_file is not None or (identity.exec is not None and not identity.token)
-
-    def _impersonation(self) -> Mapping[str, str]:
-        identity = self._identity
-        headers = {}
-        if identity.impersonate:
-            headers["impersonate-user"] = identity.impersonate
-        if identity.impersonate_uid:
-            headers["impersonate-uid"] = identity.impersonate_uid
-        return headers
-
-    def repeated_headers(self) -> list[tuple[str, str]]:
-        """Headers that may come several times: groups and extras of impersonation."""
-        identity = self._identity
-        groups = [("impersonate-group", group) for group in identity.impersonate_groups]
-        extras = [
-            (f"impersonate-extra-{key.lower()}", value) for key, values in identity.impersonate_extra.items() for value in values
-        ]
-        return [*groups, *extras]
+    def _renewal(self, status: _ExecStatus) -> datetime | None:
+        expiry = status.expiration_timestamp
+        return expiry - min(EARLY, max((expiry - self._now()) / 4, timedelta())) if expiry is not None else None
 
     def _file_token(self, file: Path) -> str:
-        now = asyncio.get_running_loop().time()
-        if now - self._token_at >= TOKEN_PERIOD or not self._token:
-            try:
-                token = file.read_text().strip()
-            except OSError as error:
-                if not self._token:
-                    raise CredentialsFailed(f"cannot read the token file {file}: {error.strerror or error}") from error
-                token = self._token  # between two rotations; the old one still serves
-            if not token:
-                raise CredentialsFailed(f"the token file {file} is empty")
-            self._token, self._token_at = token, now
-        return self._token
-
-    async def _plugin_status(self) -> _ExecStatus:
-        plugin = self._identity.exec
-        assert plugin is not None  # noqa: S101 - callers have looked
-        async with self._lock:  # one question at a time, however many requests wait for its answer
-            status = self._exec
-            if status is None or (status.expiration_timestamp and status.expiration_timestamp - EARLY <= self._now()):
-                status = self._exec = await self._ask(plugin)
-            return status
+        token, why = "", "it is empty"
+        try:
+            token = file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = str(getattr(error, "strerror", None) or error)
+        if not token and self._current is not None:
+            # Between two rotations; the old one still serves.
+            token = self._current.headers[0][1].removeprefix("Bearer ")
+        if not token:
+            raise CredentialsFailed(f"cannot use the token file {file}: {why}")
+        self._look_at = asyncio.get_running_loop().time() + TOKEN_PERIOD
+        return token
 
     async def _ask(self, plugin: ExecPlugin) -> _ExecStatus:
-        interactive = sys.stdin is not None and sys.stdin.isatty() and plugin.interactive_mode != "Never"
+        interactive = plugin.interactive_mode != "Never" and _at_terminal()
         if plugin.interactive_mode == "Always" and not interactive:
             raise CredentialsFailed(f"the credential plugin {plugin.command} needs a terminal (interactiveMode Always)")
         info: dict[str, Any] = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": {"interactive": interactive}}
         if plugin.provide_cluster_info:
             info["spec"]["cluster"] = self._cluster_info()
-        environment = {**os.environ, **plugin.env, "KUBERNETES_EXEC_INFO": codec.encode(info).decode()}
         try:
             process = await asyncio.create_subprocess_exec(
                 plugin.command,
                 *plugin.args,
-                env=environment,
+                env={**os.environ, **plugin.env, "KUBERNETES_EXEC_INFO": codec.encode(info).decode()},
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+                # Questions to a person come on the error output: it stays the terminal's then.
+                stderr=None if interactive else asyncio.subprocess.PIPE,
+                start_new_session=not interactive,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
             hint = f" ({plugin.install_hint.strip().splitlines()[0]})" if plugin.install_hint.strip() else ""
-            raise CredentialsFailed(
-                f"cannot run the credential plugin {plugin.command}: {error.strerror or error}{hint}"
-            ) from error
-        try:
-            async with asyncio.timeout(EXEC_LIMIT):
-                output, complaint = await process.communicate()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-            raise CredentialsFailed(f"the credential plugin {plugin.command} gave no answer within {EXEC_LIMIT:g} s") from None
+            why = str(getattr(error, "strerror", None) or error)
+            raise CredentialsFailed(f"cannot run the credential plugin {plugin.command}: {why}{hint}") from error
+        output, complaint = await _output(process, plugin, EXEC_LIMIT_INTERACTIVE if interactive else EXEC_LIMIT)
         if process.returncode != 0:
-            said = complaint.decode(errors="replace").strip()[-300:]
+            said = " ".join(complaint.decode(errors="replace").split())[-300:]
             raise CredentialsFailed(f"the credential plugin {plugin.command} ended with code {process.returncode}: {said}")
         return _status(output, plugin)
 
@@ -180,10 +180,56 @@ class Authenticator:
             info["insecure-skip-tls-verify"] = True
         if access.proxy_url:
             info["proxy-url"] = access.proxy_url
+        if access.exec_config is not None:
+            info["config"] = access.exec_config
         if access.ca is not None:
-            data = access.ca if isinstance(access.ca, bytes) else access.ca.read_bytes()
+            try:
+                data = access.ca if isinstance(access.ca, bytes) else access.ca.read_bytes()
+            except OSError as error:
+                raise CredentialsFailed(f"cannot read the CA file {error.filename}: {error.strerror}") from error
             info["certificate-authority-data"] = base64.b64encode(data).decode()
         return info
+
+
+def _impersonation(identity: Identity) -> tuple[tuple[str, str], ...]:
+    """Headers that say whom to act as; those of groups and extras may come several times."""
+    single = [("impersonate-user", identity.impersonate), ("impersonate-uid", identity.impersonate_uid)]
+    groups = [("impersonate-group", group) for group in identity.impersonate_groups]
+    extras = [
+        (f"impersonate-extra-{quote(key.lower(), safe=_HEADER_CHARACTERS)}", value)
+        for key, values in identity.impersonate_extra.items()
+        for value in values
+    ]
+    return tuple((name, value) for name, value in (*single, *groups, *extras) if value)
+
+
+def _at_terminal() -> bool:
+    try:
+        return sys.stdin is not None and sys.stdin.isatty()
+    except ValueError:  # closed
+        return False
+
+
+async def _output(process: asyncio.subprocess.Process, plugin: ExecPlugin, limit: float) -> tuple[bytes, bytes]:
+    try:
+        async with asyncio.timeout(limit):
+            output, complaint = await process.communicate()
+    except TimeoutError:
+        raise CredentialsFailed(f"the credential plugin {plugin.command} gave no answer within {limit:g} s") from None
+    finally:
+        if process.returncode is None:  # too late, or nobody waits any more
+            _end(process)
+            await process.wait()
+    return output, complaint or b""
+
+
+def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill it and, when it has a session of its own, what it has started."""
+    with suppress(ProcessLookupError):
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
 
 
 def _status(output: bytes, plugin: ExecPlugin) -> _ExecStatus:

@@ -13,12 +13,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies_environment, proxy_bypass
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from regroup.wire.auth import Authenticator, Certificate
+from regroup.wire.auth import Authenticator, Certificate, Credentials
 from regroup.wire.errors import ConnectionFailed
 from regroup.wire.kubeconfig import ClusterAccess
 from regroup.wire.transport import Request, Response, Stream
@@ -27,7 +29,10 @@ CONNECT_LIMIT = 10.0
 KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_COUNT = 30, 10, 3
 USER_TIMEOUT_MS = 30_000
 """Milliseconds that sent bytes may stay unacknowledged before the connection is given up."""
+IDLE_LIMIT = 45.0
+"""Seconds that an idle connection is kept: less than servers and load balancers keep theirs, so that none is used as it ends."""
 CONNECTIONS = 100
+"""Requests under way at once; streams do not count."""
 READ_SIZE = 256 * 1024
 
 
@@ -38,27 +43,31 @@ class HttpTransport:
         self._access = access
         self._base = access.server.rstrip("/")
         self._auth = Authenticator(access)
+        self._proxy = _proxy(access)
         self._session: aiohttp.ClientSession | None = None
-        self._stamp: tuple[Any, ...] = ()
+        self._stamp: tuple[Any, ...] | None = None
         self._context: ssl.SSLContext | bool = True
         self._closed = False
-        self._opening = asyncio.Lock()
+        self._slots = asyncio.Semaphore(CONNECTIONS)
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send and read the whole answer. Raises ``ConnectionFailed`` or ``CredentialsFailed``."""
-        answer = await self._once(request, timeout)
-        if answer.status == 401 and self._auth.reject():
-            answer = await self._once(request, timeout)
+        # A plugin may ask a person: its time is not the request's.
+        credentials = await self._auth.credentials()
+        answer = await self._once(request, credentials, timeout)
+        if answer.status == 401 and self._auth.reject(credentials):
+            answer = await self._once(request, await self._auth.credentials(), timeout)
         return answer
 
     @asynccontextmanager
     async def stream(self, request: Request, *, connect_timeout: float, read_timeout: float) -> AsyncIterator[Stream]:
         """Open a stream. Raises ``ConnectionFailed`` or ``CredentialsFailed``."""
-        answer = await self._open(request, connect_timeout, read_timeout)
+        credentials = await self._auth.credentials()
+        answer = await self._open(request, credentials, connect_timeout, read_timeout)
         try:
-            if answer.status == 401 and self._auth.reject():
+            if answer.status == 401 and self._auth.reject(credentials):
                 answer.close()
-                answer = await self._open(request, connect_timeout, read_timeout)
+                answer = await self._open(request, await self._auth.credentials(), connect_timeout, read_timeout)
             yield _HttpStream(answer, read_timeout)
         finally:
             # A watch is left in the middle of its body: the connection cannot be used again.
@@ -70,79 +79,78 @@ class HttpTransport:
             await self._session.close()
             self._session = None
 
-    async def _once(self, request: Request, timeout: float) -> Response:
+    async def _once(self, request: Request, credentials: Credentials, timeout: float) -> Response:
         sent = False
         try:
-            async with asyncio.timeout(timeout):
-                session = await self._ready()
-                headers = await self._headers(request)
+            async with asyncio.timeout(timeout), self._slots:
                 sent = True
-                async with session.request(
-                    request.method, self._url(request), data=request.body, headers=headers, ssl=self._context, **self._options()
-                ) as answer:
-                    body = await answer.read()
-                    return Response(answer.status, _lower(answer.headers), body)
-        except TimeoutError:
+                async with await self._send(request, credentials) as answer:
+                    return Response(answer.status, _lower(answer.headers), await answer.read())
+        except TimeoutError as error:
+            sent = sent and not isinstance(error, aiohttp.ConnectionTimeoutError)
             raise ConnectionFailed(f"no answer within {timeout:g} s", maybe_done=sent) from None
-        except aiohttp.ClientConnectorError as error:
+        except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError) as error:
             raise ConnectionFailed(_reason(error)) from error
         except (aiohttp.ClientError, OSError) as error:
             raise ConnectionFailed(_reason(error), maybe_done=True) from error
 
-    async def _open(self, request: Request, connect_timeout: float, read_timeout: float) -> aiohttp.ClientResponse:
+    async def _open(
+        self, request: Request, credentials: Credentials, connect_timeout: float, read_timeout: float
+    ) -> aiohttp.ClientResponse:
         try:
             async with asyncio.timeout(connect_timeout):
-                session = await self._ready()
-                return await session.request(
-                    request.method,
-                    self._url(request),
-                    data=request.body,
-                    headers=await self._headers(request),
-                    ssl=self._context,
-                    timeout=aiohttp.ClientTimeout(total=None, sock_read=read_timeout),
-                    read_bufsize=READ_SIZE,
-                    **self._options(),
-                )
+                return await self._send(request, credentials, read_timeout=read_timeout)
         except TimeoutError:
             raise ConnectionFailed(f"no answer within {connect_timeout:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise ConnectionFailed(_reason(error)) from error
 
-    def _url(self, request: Request) -> URL:
-        url = URL(self._base + request.path, encoded=True)
-        return url.with_query(list(request.query)) if request.query else url
-
-    def _options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {}
-        if self._access.proxy_url:
-            options["proxy"] = self._access.proxy_url
-        if self._access.tls_server_name:
-            options["server_hostname"] = self._access.tls_server_name
-        return options
-
-    async def _headers(self, request: Request) -> CIMultiDict[str]:
+    async def _send(
+        self, request: Request, credentials: Credentials, *, read_timeout: float | None = None
+    ) -> aiohttp.ClientResponse:
         headers: CIMultiDict[str] = CIMultiDict(request.headers)
-        headers.update(await self._auth.headers())
-        for name, value in self._auth.repeated_headers():
+        for name, value in credentials.headers:
             headers.add(name, value)
-        return headers
+        url = URL(self._base + request.path, encoded=True)
+        return await self._ready(credentials.certificate).request(
+            request.method,
+            url.with_query(list(request.query)) if request.query else url,
+            data=request.body,
+            headers=headers,
+            # Where a server sends us is not where our credentials were meant to go.
+            allow_redirects=False,
+            ssl=self._context,
+            server_hostname=self._access.tls_server_name or None,
+            proxy=self._proxy or None,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_LIMIT, sock_read=read_timeout),
+            read_bufsize=READ_SIZE,
+        )
 
-    async def _ready(self) -> aiohttp.ClientSession:
-        """The session; a new one when certificates on disk or from a plugin have changed."""
+    def _ready(self, certificate: Certificate | None) -> aiohttp.ClientSession:
+        """The session, with TLS settings that hold the certificates as they are now."""
         if self._closed:
             raise ConnectionFailed("the client is closed")
-        async with self._opening:
-            certificate = await self._auth.certificate() if self._base.startswith("https:") else None
-            stamp = _stamps(self._access.ca, certificate)
-            if self._session is None or stamp != self._stamp:
-                if self._base.startswith("https:"):
-                    self._context = _context(self._access, certificate)
-                if self._session is not None:
-                    # Requests under way on the old session end by themselves; new ones need the new certificates.
-                    await self._session.close()
-                self._session = _session()
-                self._stamp = stamp
-            return self._session
+        if urlsplit(self._proxy).scheme not in {"", "http", "https"}:
+            raise ConnectionFailed(f"the proxy {_without_login(self._proxy)} cannot be used: only http and https proxies can")
+        if self._base.startswith("https:"):
+            self._renew_context(certificate)
+        if self._session is None:
+            self._session = _session()
+        return self._session
+
+    def _renew_context(self, certificate: Certificate | None) -> None:
+        stamp = _stamps(self._access.ca, certificate)
+        if stamp == self._stamp:
+            return
+        try:
+            # Connections belong to their context: new ones get this one, those in use go on until they end.
+            self._context = _context(self._access, certificate)
+        except ConnectionFailed:
+            if self._stamp is None:
+                raise
+            # Files in the middle of a rotation; the old ones serve until the next request looks again.
+            return
+        self._stamp = stamp
 
 
 class _HttpStream:
@@ -176,17 +184,36 @@ class _HttpStream:
 
 
 def _session() -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=60.0, socket_factory=_socket)
-    return aiohttp.ClientSession(
+    connector = aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=IDLE_LIMIT, socket_factory=_socket)
+    session = aiohttp.ClientSession(
         connector=connector,
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_LIMIT),
-        auto_decompress=True,
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("User-Agent", "Content-Type"),
         headers={"Accept-Encoding": "identity"},
         max_line_size=65536,
         max_field_size=65536,
     )
+    # aiohttp would send DELETE and PUT a second time by itself after a lost connection. Whether that is safe only the client
+    # knows; a test watches that this switch still works.
+    session._retry_connection = False  # noqa: SLF001 - there is no public way
+    return session
+
+
+def _proxy(access: ClusterAccess) -> str:
+    """The proxy of the access, else that of the environment, which never holds for this machine."""
+    if access.proxy_url:
+        return access.proxy_url
+    parts = urlsplit(access.server)
+    host = parts.hostname or ""
+    if host in {"localhost", "::1"} or host.startswith("127."):
+        return ""
+    proxy = getproxies_environment().get(parts.scheme, "")
+    return "" if not proxy or proxy_bypass(parts.netloc) else proxy
+
+
+def _without_login(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def _socket(info: tuple[Any, ...]) -> socket.socket:
@@ -216,6 +243,10 @@ def _context(access: ClusterAccess, certificate: Certificate | None) -> ssl.SSLC
             pem = access.ca if isinstance(access.ca, bytes) else access.ca.read_bytes()
             context = ssl.create_default_context(cadata=pem.decode())
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # As other Kubernetes clients: any certificate of the bundle is an anchor, and cluster CAs without key identifiers, which
+        # the strict checks of newer Pythons refuse, are common.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if access.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
@@ -238,7 +269,8 @@ def _load(context: ssl.SSLContext, certificate: Certificate) -> None:
             path.touch(mode=0o600)
             path.write_bytes(content)
             paths.append(path)
-        context.load_cert_chain(paths[0], paths[1])
+        # Without this ssl would ask for the password of an encrypted key on the terminal.
+        context.load_cert_chain(paths[0], paths[1], password=lambda: "")
 
 
 def _stamps(ca: bytes | Path | None, certificate: Certificate | None) -> tuple[Any, ...]:
@@ -253,7 +285,10 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _reason(error: BaseException) -> str:
     """What went wrong, for a person: the system's words where there are some."""
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status} {error.message}"
     inner = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(inner, ssl.SSLCertVerificationError):
         return f"the server's certificate is not trusted: {inner.verify_message}"
-    return str(getattr(inner, "strerror", None) or inner or type(error).__name__)
+    words = str(getattr(inner, "strerror", None) or inner or type(error).__name__)
+    return f"the proxy cannot be reached: {words}" if isinstance(error, aiohttp.ClientProxyConnectionError) else words
