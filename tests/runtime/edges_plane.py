@@ -8,8 +8,8 @@ from typing import Any
 from regroup.kube.resources import NAMESPACES
 from regroup.runtime.clock import LoopClock
 from regroup.sandbox.apifaults import FaultPlan, Recorded
-from regroup.sandbox.apiserver.admission import WebhookCaller
 from regroup.sandbox.apiserver.server import ApiServer
+from regroup.sandbox.apiserver.webhooks import WebhookCaller
 from regroup.wire.client import Client
 
 START = datetime(2026, 8, 1, 12, 0, 0, tzinfo=UTC)

@@ -88,7 +88,7 @@ async def test_finalizers_hold(api: Api) -> None:
 
 
 async def test_a_pod_waits_for_grace_and_finalizers(api: Api) -> None:
-    """Whichever comes last: a finalizer taken off early leaves the pod to its kubelet, and the kubelet leaves it to a finalizer."""
+    """Whichever comes last: a finalizer taken off early leaves the pod to its kubelet, and the kubelet leaves it to the other."""
     for name in ("a", "b"):
         await api.create(PODS, name, finalizers=["x.io/f"], spec={"nodeName": "n", "containers": [{"name": "c", "image": "i"}]})
         await api.ask("DELETE", f"{PODS}/{name}")

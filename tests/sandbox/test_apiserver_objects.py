@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.sandbox.apiserver_hands import CONFIGMAPS, JSON_PATCH, MERGE, PODS, STATEFULSETS, STRATEGIC, Api, template
+from tests.sandbox.apiserver_hands import CONFIGMAPS, JSON_PATCH, MERGE, PODS, STATEFULSETS, STRATEGIC, Api, Obj, template
 
 pytestmark = pytest.mark.looptime
 
@@ -22,19 +22,15 @@ async def test_a_new_object_gets_its_metadata(api: Api) -> None:
 async def test_one_version_counter_over_all_kinds(api: Api) -> None:
     """Versions grow over all kinds, and no two writes share one."""
     versions = [
-        int((await api.create(collection, name, **fields))["metadata"]["resourceVersion"])
-        for collection, name, fields in (
-            (CONFIGMAPS, "a", {}),
-            ("/api/v1/nodes", "n", {}),
-            (CONFIGMAPS, "b", {}),
-        )
+        int((await api.create(collection, name))["metadata"]["resourceVersion"])
+        for collection, name in ((CONFIGMAPS, "a"), ("/api/v1/nodes", "n"), (CONFIGMAPS, "b"))
     ]
     assert versions == sorted(set(versions))
 
 
 async def test_generated_names(api: Api) -> None:
     """generateName: a prefix and five characters; an explicit name wins."""
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "x" * 70}}
+    body: Obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "x" * 70}}
     name = (await api.ask("POST", CONFIGMAPS, body)).body["metadata"]["name"]
     assert name[:58] == "x" * 58
     assert len(name) == 63

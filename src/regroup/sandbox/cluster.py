@@ -110,6 +110,7 @@ class Cluster:
                 self.ready.set()
         finally:
             self.ready.clear()
+            await self.server.close()
             if self._journal is not None:
                 self._journal.close()
 

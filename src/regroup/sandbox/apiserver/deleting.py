@@ -5,13 +5,14 @@ from typing import Any
 
 from regroup.runtime.clock import Clock, timestamp
 from regroup.sandbox.apiserver import failures, objects
-from regroup.sandbox.apiserver.admission import Admission, Attributes
+from regroup.sandbox.apiserver.admission import Admission
 from regroup.sandbox.apiserver.custom import CLEANUP, terminating
 from regroup.sandbox.apiserver.registry import Served
 from regroup.sandbox.apiserver.routing import Target
 from regroup.sandbox.apiserver.selection import Selection
 from regroup.sandbox.apiserver.storage import Key, Storage, Stored
 from regroup.sandbox.apiserver.traits import PROTECTED_NAMESPACES, is_definition, is_namespace, is_pod
+from regroup.sandbox.apiserver.webhooks import Attributes
 from regroup.sandbox.apiserver.writing import Writer, Written
 
 Obj = dict[str, Any]
@@ -77,6 +78,7 @@ class Deleter:
             dry_run=bool(options.get("dryRun")),
             warnings=warnings,
         )
+        await self._admission.mutate(attributes)
         await self._admission.validate(attributes)
 
     def _delete(self, served: Served, key: Key, stored: Stored, options: Options) -> Written:

@@ -10,7 +10,7 @@ from regroup.kube.resources import EVENTS, NAMESPACES, PODS
 from regroup.runtime.clock import Clock
 from regroup.sandbox.apifaults import FaultPlan
 from regroup.sandbox.apiserver import failures, forms, objects, podlogs, podwork, scaling
-from regroup.sandbox.apiserver.admission import Admission, WebhookCaller
+from regroup.sandbox.apiserver.admission import Admission
 from regroup.sandbox.apiserver.bodies import read_object, read_other
 from regroup.sandbox.apiserver.custom import CustomKinds
 from regroup.sandbox.apiserver.deleting import Deleter
@@ -25,6 +25,7 @@ from regroup.sandbox.apiserver.routing import Target, flag, parse_path, query_of
 from regroup.sandbox.apiserver.selection import selection
 from regroup.sandbox.apiserver.storage import Storage
 from regroup.sandbox.apiserver.traits import answered_whole, is_namespace
+from regroup.sandbox.apiserver.webhooks import WebhookCaller
 from regroup.sandbox.apiserver.writing import WriteContext, Writer, Written
 from regroup.sandbox.kinds.builtin import BUILTINS, CORE_EVENTS
 from regroup.sandbox.kinds.definition import KindDefinition
@@ -60,7 +61,7 @@ class ApiServer:
         self.registry = Registry(_served(definition) for definition in BUILTINS)
         self.faults = FaultPlan(clock=clock)
         self.logs: LogSource | None = None
-        self.admission = Admission(self.storage, caller=webhook_caller, new_uid=lambda: objects.new_uid(rng))
+        self.admission = Admission(self.storage, self.registry, caller=webhook_caller, new_uid=lambda: objects.new_uid(rng))
         self._log = log or structlog.get_logger("apiserver")
         self._reader = Reader(self.storage)
         self._writer = Writer(self.storage, clock=clock, rng=rng, admission=self.admission, namespace_state=self._namespace_state)
@@ -73,6 +74,10 @@ class ApiServer:
     def transport(self) -> Transport:
         """A transport that calls this server in the same process."""
         return InProcessTransport(self.handle)
+
+    async def close(self) -> None:
+        """Give back what the server holds outside of itself: connections to webhooks."""
+        await self.admission.close()
 
     async def handle(self, request: Request) -> Response | ServerStream:
         """Answer one request. Raises only what a fault asks for (``Disconnected``)."""

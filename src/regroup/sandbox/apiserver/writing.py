@@ -11,7 +11,7 @@ from typing import Any
 
 from regroup.runtime.clock import Clock, timestamp
 from regroup.sandbox.apiserver import failures, objects, patching
-from regroup.sandbox.apiserver.admission import Admission, Attributes
+from regroup.sandbox.apiserver.admission import Admission
 from regroup.sandbox.apiserver.failures import Failure
 from regroup.sandbox.apiserver.media import APPLY_PATCH
 from regroup.sandbox.apiserver.options import WriteOptions
@@ -19,6 +19,7 @@ from regroup.sandbox.apiserver.registry import Served
 from regroup.sandbox.apiserver.routing import Target
 from regroup.sandbox.apiserver.storage import Key, Storage, Stored
 from regroup.sandbox.apiserver.traits import must_be_versioned, put_creates
+from regroup.sandbox.apiserver.webhooks import Attributes
 from regroup.sandbox.fieldmanager import manager as fields
 from regroup.sandbox.schema.decoding import DecodeFailure
 from regroup.sandbox.schema.errors import FieldError
