@@ -99,9 +99,9 @@ def _serves(pod: Pod) -> bool:
 
 def _blocked(view: GroupView, *, now: datetime) -> str:
     """The member that a group cannot get rid of, once that is worth telling (Q29, behaviour 158)."""
-    for pod in view.pods:
-        if not pod.deleting or is_retained(pod):
-            continue
+    going = [pod for pod in view.pods if pod.deleting and not is_retained(pod)]
+    # A pod that only waits for what it owns holds nobody up: whoever is told first is the one that does.
+    for pod in sorted(going, key=lambda pod: tuple(pod.metadata.finalizers) == ("foregroundDeletion",)):
         verdict = judge(pod, view.nodes, rule=view.node_loss, now=now)
         if verdict.stuck in {Stuck.BLOCKED, Stuck.OVERDUE}:
             return f"pod {pod.metadata.name} on node {pod.spec.node_name or '<none>'} is Terminating: {verdict.why}"

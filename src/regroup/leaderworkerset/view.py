@@ -175,6 +175,8 @@ class GroupView:
     """Pods whose owner chain leads to the current leader, or to the LeaderWorkerSet under policy None (5.3)."""
     remnants: Sequence[Pod] = ()
     """Pods of an earlier incarnation of this group that still exist."""
+    impostors: bool = False
+    """A stranger carries the label that names this incarnation, so that no collection may be deleted by it (C104)."""
     departed: Sequence[Departed] = ()
     worker_set: WorkerSet | None = None
     service: ServiceState = ServiceState.NOT_WANTED

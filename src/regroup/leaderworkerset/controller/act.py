@@ -34,7 +34,16 @@ from regroup.leaderworkerset.decisions import (
     Skip,
     Wait,
 )
-from regroup.leaderworkerset.keys import ABSORBED_RESTARTS, EXHAUSTED, LEADER_UID, LEADERWORKERSETS, RECOVER, RECREATE_PENDING
+from regroup.leaderworkerset.keys import (
+    ABSORBED_RESTARTS,
+    EXHAUSTED,
+    GROUP_INDEX,
+    LEADER_UID,
+    LEADERWORKERSETS,
+    NAME,
+    RECOVER,
+    RECREATE_PENDING,
+)
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import GroupKey, GroupView
 from regroup.runtime.events import EventRecorder, EventType
@@ -263,8 +272,14 @@ class Actor:
         self._expectations.expect_deleted(view.key, uid=leader.uid, by_uid=self._stores.pods.by_uid)
 
     async def _end_workers(self, view: GroupView, leader_uid: str) -> None:
+        """Tell all workers of one incarnation to end, with one request. The selector names nothing that our cache does not
+        hold, so an impostor would be known; with one about, garbage collection is left to it."""
+        if view.impostors:
+            return
         if any(pod.metadata.labels.get(LEADER_UID) == leader_uid and not pod.deleting for pod in view.workers):
-            await self._client.delete_collection(PODS, namespace=view.key.namespace, label_selector=f"{LEADER_UID}={leader_uid}")
+            key = view.key
+            selector = f"{LEADER_UID}={leader_uid},{NAME}={key.lws},{GROUP_INDEX}={key.index}"
+            await self._client.delete_collection(PODS, namespace=key.namespace, label_selector=selector)
 
     def _expect_pod(self, target: Target, pod: Pod | None) -> None:
         if pod is None:

@@ -12,7 +12,7 @@ from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
 from regroup.leaderworkerset import objects, revision
 from regroup.leaderworkerset.budget import COUNTED, CorruptCounts, counted_digest, counter_key, parse_counted, parse_counts
 from regroup.leaderworkerset.controller.memory import Departures, Memo
-from regroup.leaderworkerset.keys import EXCLUSIVE_TOPOLOGY, RESTART_COUNTS, REVISION
+from regroup.leaderworkerset.keys import EXCLUSIVE_TOPOLOGY, LEADER_UID, RESTART_COUNTS, REVISION
 from regroup.leaderworkerset.members import MEMBERS_CONDITION, parse_record, recorded_workers
 from regroup.leaderworkerset.node_loss import rule_for
 from regroup.leaderworkerset.types import LEADER_READY, UNIQUE_PER_REPLICA, LeaderWorkerSet
@@ -105,6 +105,7 @@ class Observer:
             leader=leader,
             workers=workers,
             remnants=remnants,
+            impostors=_impostors(pods, leader, members=(*workers, *remnants)),
             departed=self._departures.of(key),
             worker_set=WorkerSet(set_object, drift) if set_object is not None else None,
             service=self._service(key, leader, rules),
@@ -286,6 +287,15 @@ def _leader(pods: Sequence[Pod], *, name: str, lws: str, leader_set: StatefulSet
         if owner.kind == "StatefulSet" and owner.name == lws and (leader_set is None or owner.uid == leader_set.metadata.uid):
             return pod
     return None
+
+
+def _impostors(pods: Sequence[Pod], leader: Pod | None, *, members: Sequence[Pod]) -> bool:
+    """Whether somebody else's pod carries this incarnation's label."""
+    if leader is None:
+        return False
+    ours = {pod.metadata.uid for pod in members}
+    uid = leader.metadata.uid
+    return any(pod.metadata.labels.get(LEADER_UID) == uid and pod.metadata.uid not in ours for pod in pods)
 
 
 def _revision(leader: Pod | None, worker_set: StatefulSet | None) -> str:
