@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from regroup.sandbox.schema.quantity import QuantityError, canonical
+from regroup.sandbox.schema.quantity import PATTERN_RULE, QuantityError, canonical
 from regroup.sandbox.schema.typetable import STRUCTS, Field, Message
 
 Obj = dict[str, Any]
@@ -140,7 +140,7 @@ def _struct(kind: str, value: Any, where: str) -> Any:
     match kind:
         case "quantity":
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise DecodeFailure(canonical_rule())
+                raise DecodeFailure(PATTERN_RULE)
             try:
                 return canonical(value)
             except QuantityError as error:
@@ -153,21 +153,15 @@ def _struct(kind: str, value: Any, where: str) -> Any:
             return _time(value, where, micro=kind == "microtime")
 
 
-def canonical_rule() -> str:
-    """What the decoder says to a quantity that is neither text nor number."""
-    try:
-        canonical("")
-    except QuantityError as error:
-        return str(error)
-    raise AssertionError
-
-
 def _time(value: Any, where: str, *, micro: bool) -> str:
     if not isinstance(value, str):
         raise _wrong(value, where, "string")
     layout = "2006-01-02T15:04:05.000000Z07:00" if micro else "2006-01-02T15:04:05Z07:00"
-    if not _TIME.match(value):
+    found = _TIME.match(value)
+    if not found:
         raise DecodeFailure(f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"')
+    if micro and len(found[1] or "") != 7:
+        raise DecodeFailure(f'parsing time "{value}" as "{layout}": cannot parse "{value[19:]}" as ".000000"')
     try:
         moment = datetime.fromisoformat(value).astimezone(UTC)
     except (ValueError, OverflowError) as error:
@@ -179,7 +173,8 @@ def _base64(value: str) -> str:
     try:
         raw = base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:
-        position = next((at for at, letter in enumerate(value) if not re.match(r"[A-Za-z0-9+/]", letter)), len(value))
+        body = value.rstrip("=")
+        position = next((at for at, letter in enumerate(body) if not re.match(r"[A-Za-z0-9+/]", letter)), len(value))
         raise DecodeFailure(f"illegal base64 data at input byte {position}") from error
     return base64.b64encode(raw).decode()
 

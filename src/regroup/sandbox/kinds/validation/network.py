@@ -70,7 +70,7 @@ def _cluster_address(report: Report, spec: Obj, before: Obj) -> None:
     first = spec.get("clusterIP") or ""
     if first and first != "None":
         report.all_invalid("spec.clusterIPs[0]", first, names.address(first))
-        if not names.address(first):
+        if not names.address(first) and not before.get("clusterIP"):
             _in_range(report, first, spec)
     had = before.get("clusterIP")
     if had and first and had != first and before.get("type") != "ExternalName" and spec.get("type") != "ExternalName":
