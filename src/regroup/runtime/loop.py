@@ -5,6 +5,7 @@ hour in a minute without one line of it knowing.
 """
 
 import asyncio
+import gc
 import selectors
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -54,5 +55,7 @@ def run(main: Coroutine[Any, Any, T], *, speed: float = 1.0, debug: bool = False
         factory: Any = lambda: FastLoop(speed=speed)  # noqa: E731 - a factory, not a function of its own
     else:
         factory = uvloop.new_event_loop if uvloop is not None else None
+    # What was imported lives as long as the process: looking through it at each full collection would only hold up the loop.
+    gc.freeze()
     with asyncio.Runner(loop_factory=factory, debug=debug) as runner:
         return runner.run(main)

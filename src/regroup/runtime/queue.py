@@ -179,7 +179,7 @@ class WorkQueue(Generic[K]):
 
     def _pop(self) -> tuple[K] | None:
         """The next key that is due, in a tuple because None may be a key."""
-        self._promote()
+        self._promote(self._clock.monotonic())
         for queue, low in ((self._high, False), (self._low, True)):
             while queue:
                 key = queue.popleft()
@@ -191,8 +191,7 @@ class WorkQueue(Generic[K]):
                 return (key,)
         return None
 
-    def _promote(self) -> None:
-        now = self._clock.monotonic()
+    def _promote(self, now: float) -> None:
         while self._heap and self._heap[0][0] <= now:
             at, _, key = heapq.heappop(self._heap)
             if self._due.get(key) == at:
@@ -224,7 +223,8 @@ class WorkQueue(Generic[K]):
 
     def _fire(self) -> None:
         self._timer = None
-        self._promote()
+        # A loop fires timers within its clock's resolution, which may be a little early: what it was set for is due now.
+        self._promote(max(self._clock.monotonic(), self._timer_at))
 
     def _wake(self) -> None:
         while self._waiters:

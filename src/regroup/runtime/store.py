@@ -130,6 +130,8 @@ class Replacement(Generic[T]):
         self._store = store
         self._before = store._tables  # noqa: SLF001 - the two are one thing in two steps
         self._after: _Tables[T] = _Tables(store._indexers)  # noqa: SLF001
+        self._missing = dict.fromkeys(self._before.objects)
+        """Names of the store that have not come up."""
         self._different: dict[Key, bool] = {}
         """Names that do not hold what they held; True where it is another object altogether."""
 
@@ -146,6 +148,7 @@ class Replacement(Generic[T]):
             self._after.put(obj)
         else:
             self._after.swap(earlier, obj)
+        self._missing.pop(key, None)
         if same:
             self._different.pop(key, None)
         else:
@@ -164,6 +167,8 @@ class Replacement(Generic[T]):
         if obj is not None:
             self._after.drop(obj)
             self._different.pop(key, None)
+            if key in self._before.objects:
+                self._missing[key] = None
 
     def commit(self) -> Iterator[Change[T]]:
         """Put the new content in the store's place, at once; what is different comes one by one: deletions, then the rest.
@@ -179,11 +184,15 @@ class Replacement(Generic[T]):
 
     def _changes(self) -> Iterator[Change[T]]:
         before, after = self._before.objects, self._after.objects
-        gone = [key for key in before if key not in after or self._different.get(key)]
-        for key in gone:
-            yield Change(before.pop(key), None)  # nobody else has the old table; letting go bit by bit keeps the loop smooth
+        for key in self._missing:
+            yield Change(before.pop(key), None)
+            self._before.let_go()
+        for key, another in self._different.items():
+            if another and key in before:
+                yield Change(before.pop(key), None)
         for key in self._different:
             yield Change(before.pop(key, None), after[key])
+            self._before.let_go()
 
 
 class UnionStore(Store[T]):
@@ -268,6 +277,14 @@ class _Tables(Generic[T]):
         for name, index in self.indexes.items():
             for value in self._indexers[name](obj):
                 _discard(index, value, key)
+
+    def let_go(self) -> None:
+        """Free a little of tables that nobody reads any more: freeing all of it at once would hold up the loop."""
+        if self.uids:
+            self.uids.popitem()
+        for index in self.indexes.values():
+            if index:
+                index.popitem()
 
     def swap(self, old: T, new: T) -> None:
         """Put ``new`` in the place of ``old``, which has the same name."""
