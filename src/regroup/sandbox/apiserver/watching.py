@@ -20,6 +20,8 @@ TICK = 0.001
 """Seconds that a timer may fire early on a loop with coarse time: what is due within them is due now."""
 BACKLOG_LIMIT = 100_000
 """Events that a slow reader may be behind before its watch is ended."""
+TICK = 0.001
+"""Seconds that a wait takes at least: a clock with coarse steps would never reach the rest of a rounding error."""
 BATCH = 100
 """Events that are sent in one piece."""
 
@@ -104,7 +106,7 @@ async def watch(storage: Storage, request: WatchRequest, *, missed: Sequence[Eve
                 continue
             wake.clear()
             try:
-                async with asyncio.timeout(min(end, next_bookmark) - now):
+                async with asyncio.timeout(max(min(end, next_bookmark) - now, TICK)):
                     await wake.wait()
             except TimeoutError:
                 pass
