@@ -295,7 +295,7 @@ async def test_the_name_in_the_certificate_counts() -> None:
 
 
 async def test_certificates_that_cannot_be_used_are_said(tmp_path: Path) -> None:
-    """Rubbish as CA, and a key with a password (which must never be asked for on the terminal)."""
+    """Rubbish as CA, and a key with a password: one line, and nobody is asked."""
     authority = Authority()
     certificate, plain = authority.pair("me@example.test")
     locked = load_pem_private_key(plain, None).private_bytes(
