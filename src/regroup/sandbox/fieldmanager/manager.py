@@ -95,7 +95,8 @@ def apply(
     wants = {path for path in field_set(config, schema) if path not in _UNOWNED and path[0][2:] not in ignored}
     merged = merge(base, config, schema)
     if mine is not None:
-        merged = _pruned(merged, mine["fieldsV1"], wants, others, schema)
+        # Merged once more: an empty map or list that is applied stays when all that was in it goes.
+        merged = merge(_pruned(merged, mine["fieldsV1"], wants, others, schema), config, schema)
     others = _settled(base, merged, others, schema, force=force, ignored=ignored)
     fresh = _entry(manager, "Apply", config.get("apiVersion", ""), subresource, tree_of(wants))
     # An apply that changes nothing moves no time; one by a new manager then has none at all, as on a real server.
