@@ -11,7 +11,8 @@ from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.wire.transport import Request, Response
 
 QUICK = pod_template(
-    annotations={"sandbox.regroup.dev/start-delay": "50ms", "sandbox.regroup.dev/ready-delay": "50ms"}, imagePullPolicy="Never"
+    annotations={"sandbox.regroup.dev/start-delay": "50ms", "sandbox.regroup.dev/ready-delay": "50ms"},
+    container={"imagePullPolicy": "Never"},
 )
 
 
