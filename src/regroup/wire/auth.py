@@ -151,16 +151,7 @@ class Authenticator:
         if plugin.provide_cluster_info:
             info["spec"]["cluster"] = self._cluster_info()
         try:
-            process = await asyncio.create_subprocess_exec(
-                plugin.command,
-                *plugin.args,
-                env={**os.environ, **plugin.env, "KUBERNETES_EXEC_INFO": codec.encode(info).decode()},
-                stdin=None if interactive else asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                # Questions to a person come on the error output: it stays the terminal's then.
-                stderr=None if interactive else asyncio.subprocess.PIPE,
-                start_new_session=not interactive,
-            )
+            process = await _start(plugin, info=codec.encode(info).decode(), interactive=interactive)
         except (OSError, ValueError) as error:
             hint = f" ({plugin.install_hint.strip().splitlines()[0]})" if plugin.install_hint.strip() else ""
             why = str(getattr(error, "strerror", None) or error)
@@ -208,6 +199,29 @@ def _at_terminal() -> bool:
         return sys.stdin is not None and sys.stdin.isatty()
     except ValueError:  # closed
         return False
+
+
+async def _start(plugin: ExecPlugin, *, info: str, interactive: bool) -> asyncio.subprocess.Process:
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            plugin.command,
+            *plugin.args,
+            env={**os.environ, **plugin.env, "KUBERNETES_EXEC_INFO": info},
+            stdin=None if interactive else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            # Questions to a person come on the error output: it stays the terminal's then.
+            stderr=None if interactive else asyncio.subprocess.PIPE,
+            start_new_session=not interactive,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # It may run already, with children that asyncio would leave behind.
+        process = await starting
+        _end(process)
+        await process.wait()
+        raise
 
 
 async def _output(process: asyncio.subprocess.Process, plugin: ExecPlugin, limit: float) -> tuple[bytes, bytes]:
