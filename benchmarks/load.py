@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from regroup.kube.pod import Pod
+from regroup.runtime.reflector import PAGE
 from regroup.wire.transport import Request, Response, Stream
 
 GROUP_SIZE = 8
@@ -163,14 +164,40 @@ def mark(version: int) -> bytes:
     return f'{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"{version}",{annotations}}}}}}}\n'.encode()
 
 
+class LazyPods(Sequence[bytes]):
+    """Pods that are made when they are asked for, so that their bytes are not kept. Only streamed, never paged."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, position: int | slice) -> bytes:  # type: ignore[override]  # iteration is all that is needed
+        if isinstance(position, slice):
+            raise TypeError("these pods are only streamed")
+        if position >= self._count:
+            raise IndexError(position)
+        return pod_line(position, version=position + 2)
+
+
 class MemoryServer:
     """An API server of one collection of pods, as a ``Transport`` without sockets: pages, streamed lists, one live watch."""
 
     def __init__(self, pods: Sequence[bytes], *, version: int, streams_lists: bool = True) -> None:
-        self.pods = pods
-        self.version = version
         self.streams_lists = streams_lists
+        self.fill(pods, version=version)
         self._live: asyncio.Queue[bytes] = asyncio.Queue()
+
+    def fill(self, pods: Sequence[bytes], *, version: int) -> None:
+        """Have other pods from now on. Pages are made here, so that making them is not taken for the client's work."""
+        self.pods, self.version = pods, version
+        self._pages = [] if self.streams_lists else [self._page(begin) for begin in range(0, len(pods), PAGE)]
+
+    def _page(self, begin: int) -> bytes:
+        more = f',"continue":"{begin + PAGE}"' if begin + PAGE < len(self.pods) else ""
+        head = f'{{"kind":"PodList","metadata":{{"resourceVersion":"{self.version}"{more}}},"items":['.encode()
+        return head + b",".join(self.pods[begin : begin + PAGE]) + b"]}"
 
     def send(self, piece: bytes) -> None:
         """Bytes on the live watch."""
@@ -182,11 +209,10 @@ class MemoryServer:
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         query = dict(request.query)
-        begin, limit = int(query.get("continue", "0")), int(query.get("limit", "0")) or len(self.pods) or 1
-        more = f',"continue":"{begin + limit}"' if begin + limit < len(self.pods) else ""
-        head = f'{{"kind":"PodList","metadata":{{"resourceVersion":"{self.version}"{more}}},"items":['.encode()
+        if query.get("limit") != str(PAGE):
+            raise ValueError(f"only pages of {PAGE} are made here")
         await asyncio.sleep(0)
-        return Response(200, {}, head + b",".join(self.pods[begin : begin + limit]) + b"]}")
+        return Response(200, {}, self._pages[int(query.get("continue", "0")) // PAGE])
 
     @asynccontextmanager
     async def stream(self, request: Request, *, connect_timeout: float, read_timeout: float) -> AsyncIterator[Stream]:

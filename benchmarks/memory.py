@@ -7,11 +7,10 @@ import asyncio
 import gc
 import random
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.load import INDEXERS, MemoryServer, pod_line
+from benchmarks.load import INDEXERS, LazyPods, MemoryServer
 from benchmarks.report import Answer, Budget
 from regroup.kube.pod import Pod
 from regroup.kube.resources import PODS
@@ -22,23 +21,6 @@ from regroup.wire.client import Client
 
 COUNT = 20_000
 WARM = 200
-
-
-class _Pods(Sequence[bytes]):
-    """Pods that are made when they are asked for, so that their bytes do not count."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, position: int | slice) -> bytes:  # type: ignore[override]  # iteration is all that is needed
-        if isinstance(position, slice):
-            raise TypeError("these pods are only streamed")
-        if position >= self._count:
-            raise IndexError(position)
-        return pod_line(position, version=position + 2)
 
 
 def _resident() -> int:
@@ -52,7 +34,7 @@ def _resident() -> int:
 async def _fill(count: int) -> tuple[int, float]:
     """Bytes that the cache of ``count`` pods adds, and the seconds of one full garbage collection beside it."""
     clock = LoopClock(start=datetime(2026, 1, 1, tzinfo=UTC))
-    cache = Cache(Client(MemoryServer(_Pods(count), version=count + 2)), clock=clock, rng=random.Random(1))
+    cache = Cache(Client(MemoryServer(LazyPods(count), version=count + 2)), clock=clock, rng=random.Random(1))
     informer = cache.informer(PODS, type=Pod, indexers=INDEXERS)
     gc.collect()
     before = _resident()

@@ -70,7 +70,8 @@ async def _run(*, streams_lists: bool, first: list[bytes], changed: list[bytes])
 
     await manager.ready.wait()
     await settle("first_list_ms", 1)
-    server.pods, server.version = changed, 2 * COUNT + 4
+    server.fill(changed, version=2 * COUNT + 4)
+    turns.reset()
     server.expire()
     await settle("changed_relist_ms", 2)
     server.expire()
