@@ -186,9 +186,8 @@ def _crd(obj: Obj) -> None:
     spec = obj["spec"]
     names = spec["names"]
     kind = names.get("kind") or ""
-    _setter({"singular": kind.lower()})(names)
     if kind:
-        _setter({"listKind": f"{kind}List"})(names)
+        _setter({"singular": kind.lower(), "listKind": f"{kind}List"})(names)
     _unset({"conversion": {"strategy": "None"}})(spec)
     status = obj.get("status") or {}
     if not status.get("storedVersions"):
