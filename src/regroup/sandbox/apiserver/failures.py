@@ -119,11 +119,6 @@ def internal(message: str) -> Failure:
     return Failure(500, "", message)
 
 
-def not_applicable(why: str) -> Failure:
-    """An apply configuration that cannot be used: 500 when it does not fit the schema, else 400."""
-    return internal(why) if why.startswith("failed to create typed patch object") else bad_request(why)
-
-
 def method_not_allowed() -> Failure:
     return Failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={})
 

@@ -1,7 +1,6 @@
 """Rules that hold for objects of every kind: metadata that the server sets, preconditions, when an object is gone. Pure."""
 
 import random
-import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,12 +16,6 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 POD_GRACE = 30
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_SUBDOMAIN = re.compile(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
 _SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
 
 
@@ -71,20 +64,6 @@ def complete_create(definition: KindDefinition, obj: Obj, *, now: datetime, rng:
     return {**obj, "metadata": meta}
 
 
-def check_name(definition: KindDefinition, obj: Obj) -> None:
-    """The object has a name that can be a path. Raises ``Failure``."""
-    name = obj["metadata"].get("name", "")
-    if not name:
-        error = FieldError("metadata.name", "Required", detail="name or generateName is required")
-        raise invalid(definition.resource, "", [error])
-    free = definition.resource.group == "rbac.authorization.k8s.io"
-    if free:
-        return
-    if len(name) > 253 or not _SUBDOMAIN.match(name):
-        rule = "must be no more than 253 characters" if len(name) > 253 else _SUBDOMAIN_RULE
-        raise invalid(definition.resource, name, [FieldError("metadata.name", "Invalid", name, rule)])
-
-
 def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresource: str) -> Obj:
     """The object as it is to be stored: what an update must not touch comes from ``old``. Raises ``Failure`` for stale versions.
 
@@ -92,23 +71,17 @@ def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresourc
     """
     meta, before = dict(obj.get("metadata") or {}), old["metadata"]
     resource, name = definition.resource, before["name"]
-    if meta.get("name") and meta["name"] != name:
-        raise bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({name})")
     version = meta.get("resourceVersion")
     if version and version != before["resourceVersion"]:
         raise stale(resource, name)
-    if meta.get("uid") and meta["uid"] != before["uid"]:
-        where = "/".join(part for part in (resource.plural, before.get("namespace", ""), name) if part)
-        raise conflict(
-            resource,
-            name,
-            f"StorageError: invalid object, Code: 4, Key: /registry/{where}, ResourceVersion: 0, AdditionalErrorMsg: "
-            f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {before['uid']}",
-        )
-    for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "namespace", "name"):
-        meta.pop(key, None)
-        if key in before:
-            meta[key] = before[key]
+    # What a client leaves out stays; a UID or a deletion that it makes up is for validation to refuse.
+    for key in ("creationTimestamp", "generation", "namespace", "name"):
+        _set(meta, key, before.get(key))
+    for key in ("uid", "deletionGracePeriodSeconds"):
+        if meta.get(key) is None:
+            _set(meta, key, before.get(key))
+    if before.get("deletionTimestamp"):
+        meta["deletionTimestamp"] = before["deletionTimestamp"]
     meta["resourceVersion"] = before["resourceVersion"]
     result = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
     result |= {key: value for key, value in obj.items() if key not in result}
@@ -142,6 +115,27 @@ def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresourc
     if definition.generation and _spec_of(definition, result) != _spec_of(definition, old):
         meta["generation"] = before.get("generation", 1) + 1
     return result
+
+
+def check_uid(definition: KindDefinition, obj: Obj, old: Obj) -> None:
+    """A PUT of an object with another UID is a PUT of another object. Raises ``Failure`` (409)."""
+    uid, before, resource = obj["metadata"].get("uid"), old["metadata"], definition.resource
+    if not uid or uid == before["uid"]:
+        return
+    where = "/".join(part for part in (resource.plural, before.get("namespace", ""), before["name"]) if part)
+    raise conflict(
+        resource,
+        before["name"],
+        f"StorageError: invalid object, Code: 4, Key: /registry/{where}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['uid']}",
+    )
+
+
+def _set(meta: Obj, key: str, value: Any) -> None:
+    if value is None:
+        meta.pop(key, None)
+    else:
+        meta[key] = value
 
 
 def same(new: Obj, old: Obj) -> bool:

@@ -51,8 +51,7 @@ def decode_configuration(body: bytes | None, resource: Resource) -> Obj:
         raise failures.bad_request("error decoding YAML: the apply configuration is no object")
     group, _, version = str(configuration.get("apiVersion") or "").rpartition("/")
     if (group, version, configuration.get("kind")) != (resource.group, resource.version, resource.kind):
-        version = f"{group}/{version}" if version and group else version or "/"
-        raise failures.bad_request(f"invalid object type: {version}, Kind={configuration.get('kind', '')}")
+        raise failures.bad_request(f"invalid object type: {group}/{version}, Kind={configuration.get('kind', '')}")
     if (configuration.get("metadata") or {}).get("managedFields"):
         raise failures.bad_request("metadata.managedFields must be nil")
     return configuration
@@ -69,8 +68,8 @@ def patched(definition: KindDefinition, content_type: str, live: Obj, patch: Any
             raise failures.Failure(422, "Invalid", message, details={}) from error
         raise failures.bad_request(str(error)) from error
     except StrategicError as error:
-        raise failures.bad_request(str(error)) from error
-    if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
+        raise failures.Failure(error.code, "BadRequest" if error.code == 400 else "", str(error)) from error
+    if not isinstance(result, dict):
         raise failures.bad_request(f"the patch of {definition.resource} gives no object")
     return result
 
@@ -93,9 +92,7 @@ def _merge(live: Obj, patch: Any, _: Mapping[str, Any]) -> Any:
 
 def _strategic(live: Obj, patch: Any, schema: Mapping[str, Any]) -> Any:
     if not isinstance(patch, dict):
-        raise failures.bad_request(
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
-        )
+        raise failures.bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
     return strategic_merge(live, patch, schema=schema)
 
 

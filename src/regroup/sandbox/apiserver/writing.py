@@ -93,6 +93,7 @@ class Writer:
         """PUT. Raises ``Failure``."""
         served, target = context.served, context.target
         resource, wanted = served.resource, self._decoded(context, body)
+        _check_identity(target, wanted)
         versioned = bool((body.get("metadata") or {}).get("resourceVersion"))
         for _ in range(ATTEMPTS):
             stored = self._storage.get(served.stored_as, (target.namespace, target.name))
@@ -102,6 +103,7 @@ class Writer:
                 return await self.create(context, body)
             if not versioned and (served.definition.custom or must_be_versioned(resource)):
                 raise failures.unversioned(resource, target.name)
+            objects.check_uid(served.definition, wanted, stored.obj)
             try:
                 return await self._change(context, stored, lambda _: wanted, operation="Update")
             except _Moved:
@@ -152,13 +154,11 @@ class Writer:
     async def _apply_new(self, context: WriteContext, patch: Obj) -> Written:
         served, target = context.served, context.target
         meta = patch.get("metadata") or {}
-        _check_name(target, meta)
         if meta.get("uid"):
             why = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
             raise failures.conflict(served.resource, target.name, why)
         if meta.get("resourceVersion"):
             raise failures.not_found(served.resource, target.name)
-        patch = {**patch, "metadata": {**meta, "name": target.name}}
         applied = self._applied(context, patch)(None)
         managed = applied["metadata"].get("managedFields")
         obj = objects.begin_create(served.definition, applied, namespace=target.namespace)
@@ -175,7 +175,6 @@ class Writer:
         definition.default(obj)
         obj = objects.complete_create(definition, obj, now=self._clock.now(), rng=self._rng)
         definition.prepare(obj, None)
-        objects.check_name(definition, obj)
         self._validate(context, obj, None)
         await self._admission.validate(_attributes(context, "CREATE", obj, None))
         # Webhooks were asked: the name may be taken, or the namespace on its way out, by now.
@@ -190,7 +189,7 @@ class Writer:
 
     def _applied(self, context: WriteContext, patch: Obj) -> Callable[[Obj | None], Obj]:
         def change(live: Obj | None) -> Obj:
-            _check_name(context.target, patch.get("metadata") or {})
+            _check_identity(context.target, patch)
             try:
                 applied = fields.apply(
                     live,
@@ -204,7 +203,7 @@ class Writer:
             except fields.ApplyConflict as error:
                 raise Failure(409, "Conflict", str(error), details={"causes": error.causes}) from error
             except fields.ApplyError as error:
-                raise failures.not_applicable(str(error)) from error
+                raise Failure(error.code, error.reason, str(error)) from error
             return self._decoded(context, applied)
 
         return change
@@ -214,6 +213,7 @@ class Writer:
 
         def change(live: Obj | None) -> Obj:
             result = patching.patched(definition, content_type, live or {}, patch, schema=definition.schema)
+            _check_identity(context.target, result)
             return self._decoded(context, result, patch=True)
 
         return change
@@ -321,9 +321,17 @@ def _attributes(context: WriteContext, operation: str, obj: Obj, old: Obj | None
     )
 
 
-def _check_name(target: Target, meta: Mapping[str, Any]) -> None:
-    if meta.get("name") and meta["name"] != target.name:
-        raise failures.bad_request(f"the name of the object ({meta['name']}) does not match the name on the URL ({target.name})")
+def _check_identity(target: Target, obj: Obj) -> None:
+    """The object is the one that the path names. Raises ``Failure`` (400)."""
+    meta = obj.get("metadata") or {}
+    name = meta.get("name") if isinstance(meta, dict) else None
+    if not name:
+        why = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        raise failures.bad_request(why)
+    if name != target.name:
+        raise failures.bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+    if meta.get("namespace") and meta["namespace"] != target.namespace:
+        raise failures.bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
 def _check_kind(served: Served, body: Obj) -> None:
