@@ -75,6 +75,26 @@ async def test_a_key_is_in_one_hand_and_workers_share_the_rest() -> None:
     assert controller.statistics().failed == 0
 
 
+async def test_passes_that_wait_for_nothing_let_others_have_their_turn() -> None:
+    """Thousands of looks at settled groups in a row must not hold up watches and leases: others run in between."""
+    turns = 0
+
+    async def reconcile(key: int) -> Result:
+        return Result()
+
+    controller: Controller[int] = Controller("test", reconcile, clock=CLOCK)
+    for number in range(1000):
+        controller.queue.add(number)
+    task = asyncio.create_task(controller.run())
+    while controller.statistics().passes < 1000:
+        turns += 1
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert turns > 100
+
+
 async def test_a_pass_says_when_it_wants_to_look_again() -> None:
     """``requeue_after`` brings the key back at that time; without it only a change does."""
     times: list[float] = []
