@@ -5,7 +5,6 @@ What the tables do not know is an error, never silently dropped. Definitions of 
 
 import base64
 import json
-import struct
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -106,11 +105,6 @@ def _integer(value: bytes | int, path: str) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def _double(value: bytes | int, path: str) -> float:
-    number: float = struct.unpack("<d", _bytes(value, path))[0]
-    return number
-
-
 def _time(value: bytes | int, path: str) -> str | None:
     return _moment(value, path, "%Y-%m-%dT%H:%M:%SZ")
 
@@ -156,7 +150,6 @@ _SCALARS: Mapping[str, Callable[[bytes | int, str], Any]] = {
     "int32": _integer,
     "int64": _integer,
     "bool": lambda value, path: bool(_integer(value, path)),
-    "double": _double,
     "time": _time,
     "microtime": _micro_time,
     "quantity": _quantity,
