@@ -4,8 +4,12 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+from regroup.wire import codec
+
 OPERATIONS_LIMIT = 10_000
 """Operations of one patch that are taken, as a real API server."""
+COPIES_LIMIT = 3 * 1024 * 1024
+"""Bytes of JSON that the copies of one patch may make together: a few operations can double a document over and over."""
 
 
 class PatchError(ValueError):
@@ -33,12 +37,20 @@ def apply_json_patch(document: Any, operations: Sequence[Mapping[str, Any]]) -> 
     """``document`` after all operations, or ``PatchError`` and no change at all."""
     if len(operations) > OPERATIONS_LIMIT:
         raise PatchError(f"the patch has {len(operations)} operations, at most {OPERATIONS_LIMIT} are taken")
-    result = deepcopy(document)
-    for position, operation in enumerate(operations):
-        try:
-            result = _apply(result, operation)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise PatchError(f"operation {position} is malformed: {error}") from error
+    copied = 0
+    try:
+        result = deepcopy(document)
+        for position, operation in enumerate(operations):
+            try:
+                if operation["op"] == "copy":
+                    copied += len(codec.encode(_value(result, _pointer(operation["from"]))))
+                    if copied > COPIES_LIMIT:
+                        raise PatchError(f"operation {position}: the copies of the patch exceed {COPIES_LIMIT} bytes")
+                result = _apply(result, operation)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise PatchError(f"operation {position} is malformed: {error}") from error
+    except RecursionError as error:
+        raise PatchError("the document or the patch is nested too deeply") from error
     return result
 
 
@@ -62,17 +74,21 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
         case "copy":
             return _add(document, path, deepcopy(_value(document, _pointer(operation["from"]))))
         case "test":
-            try:
-                actual = _value(document, path)
-            except PatchError:
-                if operation.get("value") is None:
-                    return document
-                raise PatchError(f"testing path {operation['path']} failed: it is not there", test_failed=True) from None
-            if not _equal(actual, operation.get("value")):
-                raise PatchError(f"testing value {operation['path']} failed", test_failed=True)
+            _test(document, path, operation)
             return document
         case other:
             raise PatchError(f"unexpected kind: {other}")
+
+
+def _test(document: Any, path: list[str], operation: Mapping[str, Any]) -> None:
+    try:
+        actual = _value(document, path)
+    except PatchError:
+        if operation.get("value") is None:
+            return
+        raise PatchError(f"testing path {operation['path']} failed: it is not there", test_failed=True) from None
+    if not _equal(actual, operation.get("value")):
+        raise PatchError(f"testing value {operation['path']} failed", test_failed=True)
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -104,7 +120,7 @@ def _step(document: Any, part: str) -> Any:
 
 
 def _index(part: str, last: int) -> int:
-    if not part.isdecimal() or (part != "0" and part.startswith("0")):
+    if not (part.isascii() and part.isdecimal()) or len(part) > 18 or (part != "0" and part.startswith("0")):
         raise PatchError(f"{part!r} is not an index")
     if int(part) > last:
         raise PatchError(f"index {part} is out of bounds")

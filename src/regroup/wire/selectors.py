@@ -11,6 +11,9 @@ _KEY = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
 _SET = re.compile(rf"^({_KEY})\s+(in|notin)\s*\(([^()]*)\)$")
 _EQUAL = re.compile(rf"^({_KEY})\s*(==|=|!=)\s*([A-Za-z0-9._-]*)$")
 _COMPARE = re.compile(rf"^({_KEY})\s*(>|<)\s*(-?[0-9]+)$")
+_FIELD_PART = re.compile(r"(?:\\.|[^,\\]|\\$)+")
+_FIELD = re.compile(r"^\s*([^=!\s\\]+)\s*(==|=|!=)(.*)$", re.DOTALL)
+_ESCAPED = re.compile(r"\\([\\,=])")
 _EXISTS = re.compile(rf"^(!?)\s*({_KEY})$")
 
 
@@ -81,28 +84,43 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 
 def from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
-    """A selector as objects carry it, with ``matchLabels`` and ``matchExpressions``; empty matches everything."""
+    """A selector as objects carry it, with ``matchLabels`` and ``matchExpressions``; empty matches everything.
+
+    Raises ``SelectorError`` for one that no API server would have let in.
+    """
     selector = selector or {}
-    labels = [Requirement(key, "In", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
-    expressions = [
-        Requirement(entry["key"], entry["operator"], tuple(entry.get("values") or ()))
-        for entry in selector.get("matchExpressions") or []
-    ]
+    try:
+        labels = [Requirement(key, "In", (value,)) for key, value in (selector.get("matchLabels") or {}).items()]
+        expressions = [
+            _expression(entry["key"], entry["operator"], tuple(entry.get("values") or ()))
+            for entry in selector.get("matchExpressions") or []
+        ]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise SelectorError(
+            f"a selector needs matchLabels as a map and matchExpressions with key and operator: {error}"
+        ) from error
     return LabelSelector((*labels, *expressions))
 
 
+def _expression(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    if operator not in {"In", "NotIn", "Exists", "DoesNotExist"}:
+        raise SelectorError(f"operator {operator!r} of {key!r}: In, NotIn, Exists or DoesNotExist is expected")
+    if bool(values) is (operator in {"Exists", "DoesNotExist"}):
+        raise SelectorError(f"operator {operator} of {key!r} takes {'no values' if values else 'at least one value'}")
+    return Requirement(key, operator, values)  # type: ignore[arg-type]  # looked at above
+
+
 def parse_field_selector(text: str) -> tuple[FieldRequirement, ...]:
-    """``a.b=c,d!=e`` with backslash escapes. Raises ``SelectorError``."""
-    requirements = []
-    for part in re.split(r"(?<!\\),", text):
-        if not part.strip():
-            continue
-        match = re.match(r"^\s*([^=!\s]+)\s*(==|=|!=)(.*)$", part)
-        if match is None:
-            raise SelectorError(f"invalid selector: {part!r}; can't understand it")
-        value = re.sub(r"\\([\\,=])", r"\1", match[3].strip())
-        requirements.append(FieldRequirement(match[1], value, match[2] != "!="))
-    return tuple(requirements)
+    """``a.b=c,d!=e``; commas, equals signs and backslashes in values stand behind backslashes. Raises ``SelectorError``."""
+    parts = [part for part in _FIELD_PART.findall(text) if part.strip()]
+    return tuple(map(_field, parts))
+
+
+def _field(part: str) -> FieldRequirement:
+    match = _FIELD.match(part)
+    if match is None or re.search(r"[\\=]", _ESCAPED.sub("", match[3])):
+        raise SelectorError(f"invalid selector: {part!r}; can't understand it")
+    return FieldRequirement(match[1], _ESCAPED.sub(r"\1", match[3]), match[2] != "!=")
 
 
 def _parts(text: str) -> list[str]:
