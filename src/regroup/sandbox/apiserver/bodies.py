@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from regroup.sandbox.apiserver import failures
-from regroup.sandbox.apiserver.media import JSON, PROTOBUF, YAML, check_size, media_type
+from regroup.sandbox.apiserver.media import JSON, PROTOBUF, SCHEME, YAML, check_size, media_type, why_not_json
 from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.protobuf import ProtobufError, decode_protobuf
 from regroup.sandbox.schema.errors import FieldError
@@ -33,7 +33,7 @@ def read_object(request: Request, definition: KindDefinition, *, known: Callable
             group = resource.group.partition(".")[0] or "core"
             why = f"converting ({short}.{kind}) to ({group}.{resource.kind}): unknown conversion"
         else:
-            why = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+            why = f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"'
         raise failures.bad_request(f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {why}')
     return obj
 
@@ -75,7 +75,7 @@ def _decoded(request: Request, resource: Resource) -> Obj:
     except codec.DecodeError as error:
         raise failures.bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): "
-            f"couldn't get version/kind; json parse error: {error}"
+            f"couldn't get version/kind; json parse error: {why_not_json(error)}"
         ) from error
     except (ProtobufError, YamlError) as error:
         raise failures.bad_request(f"the object provided is unrecognized (must be of type {resource.kind}): {error}") from error

@@ -10,6 +10,7 @@ from regroup.runtime.clock import Clock, timestamp
 from regroup.sandbox.apiserver.registry import Registry, Served
 from regroup.sandbox.apiserver.storage import Storage, Stored
 from regroup.sandbox.apiserver.writing import Written
+from regroup.sandbox.fieldmanager.manager import update
 from regroup.sandbox.schema.custom import definitions
 from regroup.wire.resource import Resource
 
@@ -30,6 +31,8 @@ class CustomKinds:
         self._storage = storage
         self._clock = clock
         self._delete = delete
+        definition = registry.get(CRDS.group, CRDS.version, CRDS.plural)
+        self._schema = definition.definition.schema if definition is not None else {}
         self._served: dict[str, list[Resource]] = {}
 
     def restore(self) -> None:
@@ -56,10 +59,12 @@ class CustomKinds:
                         self._delete(served, stored)
             self._collect(name)
             return
-        status = status_of(crd, taken_by=self._conflict(crd), now=timestamp(self._clock.now()))
+        now = timestamp(self._clock.now())
+        status = status_of(crd, taken_by=self._conflict(crd), now=now)
         if status != crd.get("status"):
-            meta = dict(crd["metadata"])
-            crd = self._storage.put(CRDS, ("", name), {**crd, "metadata": meta, "status": status}).obj
+            new = {**crd, "metadata": dict(crd["metadata"]), "status": status}
+            new = update(crd, new, manager="kube-apiserver", subresource="status", now=now, schema=self._schema)
+            crd = self._storage.put(CRDS, ("", name), new).obj
         if _condition(status, "NamesAccepted") == "True":
             self._serve(crd)
 

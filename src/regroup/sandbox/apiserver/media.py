@@ -1,6 +1,7 @@
 """Media types of requests, and how large a body may be. Pure."""
 
 from regroup.sandbox.apiserver.failures import Failure
+from regroup.wire.codec import DecodeError
 from regroup.wire.transport import Request
 
 JSON = "application/json"
@@ -13,11 +14,18 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 BODY_LIMIT = 3 * 1024 * 1024
 """Bytes that an API server takes."""
+SCHEME = "pkg/runtime/scheme.go:111"
+"""What Kubernetes 1.36 calls its table of kinds in messages."""
 
 
 def media_type(request: Request) -> str:
     """The content type without its parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip()
+
+
+def why_not_json(error: DecodeError) -> str:
+    """What is wrong with a body, without what our own codec says in front."""
+    return str(error).removeprefix("cannot decode the answer: ")
 
 
 def check_size(body: bytes | None) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from regroup.sandbox.apiserver.failures import Failure, bad_request, internal, invalid
-from regroup.sandbox.apiserver.media import APPLY_PATCH, media_type
+from regroup.sandbox.apiserver.media import APPLY_PATCH, SCHEME, media_type, why_not_json
 from regroup.sandbox.apiserver.routing import flag, query_of
 from regroup.sandbox.schema.errors import FieldError
 from regroup.wire import codec
@@ -106,11 +106,11 @@ def delete_options(request: Request) -> Obj:
         try:
             options = dict(codec.decode(request.body, dict))
         except codec.DecodeError as error:
-            raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
+            raise bad_request(f"couldn't get version/kind; json parse error: {why_not_json(error)}") from error
         kind = options.get("kind") or "DeleteOptions"
         if kind != "DeleteOptions":
             version = options.get("apiVersion") or "meta.k8s.io/v1"
-            raise bad_request(f'no kind "{kind}" is registered for version "{version}"')
+            raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"')
     else:
         options = {name: query[name] for name in ("propagationPolicy", "gracePeriodSeconds") if query.get(name)}
         if "gracePeriodSeconds" in options:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from regroup.sandbox.apiserver import failures
-from regroup.sandbox.apiserver.media import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, check_size
+from regroup.sandbox.apiserver.media import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, check_size, why_not_json
 from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.strategic import StrategicError, strategic_merge
 from regroup.wire import codec
@@ -32,7 +32,7 @@ def decode_patch(body: bytes | None) -> Any:
     try:
         return codec.decode(body or b"", Any)
     except codec.DecodeError as error:
-        raise failures.bad_request(f"error decoding patch: {error}") from error
+        raise failures.bad_request(f"error decoding patch: {why_not_json(error)}") from error
 
 
 def decode_configuration(body: bytes | None, resource: Resource) -> Obj:

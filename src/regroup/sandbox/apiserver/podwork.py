@@ -66,7 +66,7 @@ async def evict(
     status = pod.get("status") or {}
     if status.get("phase") not in _UNGUARDED and not pod["metadata"].get("deletionTimestamp"):
         _spend(storage, context.target.namespace, pod, now=now, dry_run=bool(options.get("dryRun")))
-    if not options.get("dryRun") and not pod["metadata"].get("deletionTimestamp"):
+    if not options.get("dryRun"):
         condition = {
             "type": "DisruptionTarget",
             "status": "True",

@@ -91,7 +91,7 @@ async def watch(storage: Storage, request: WatchRequest, *, missed: Sequence[Eve
             yield b"".join([line(kind, request.encode(stored)) for kind, stored in part])
         if request.initial_end:
             yield request.bookmark(request.since, True)
-        next_bookmark = min(loop.time() + BOOKMARK_PERIOD, end - LAST_BOOKMARK) if request.bookmarks else end
+        next_bookmark = _next_bookmark(loop.time(), end) if request.bookmarks else end
         while len(backlog) <= BACKLOG_LIMIT:
             if lines := _lines(backlog, request):
                 yield b"".join(lines)
@@ -99,10 +99,10 @@ async def watch(storage: Storage, request: WatchRequest, *, missed: Sequence[Eve
             now = loop.time() + TICK
             if now >= end:
                 return
-            if now >= next_bookmark:
+            if now + TICK > next_bookmark and next_bookmark < end:
                 # Every event up to the storage's version was looked at, so the watch may resume from there.
                 yield request.bookmark(max(storage.version, request.since), False)
-                next_bookmark = min(now + BOOKMARK_PERIOD, end - LAST_BOOKMARK) if now < end - LAST_BOOKMARK else end
+                next_bookmark = _next_bookmark(now, end)
                 continue
             wake.clear()
             try:
@@ -112,6 +112,11 @@ async def watch(storage: Storage, request: WatchRequest, *, missed: Sequence[Eve
                 pass
     finally:
         stop()
+
+
+def _next_bookmark(now: float, end: float) -> float:
+    last = end - LAST_BOOKMARK
+    return min(now + BOOKMARK_PERIOD, last) if now + TICK < last else end
 
 
 def _lines(backlog: deque[Event], request: WatchRequest) -> list[bytes]:

@@ -277,7 +277,8 @@ class Writer:
             obj, unknown = context.served.definition.decode(body)
         except DecodeFailure as error:
             if patch:
-                raise failures.undecodable_patch(codec.encode(body).decode(), str(error)) from error
+                text = codec.encode(dict(sorted(body.items()))).decode()
+                raise failures.undecodable_patch(text, str(error)) from error
             raise failures.bad_request(_cannot_handle(resource, str(error))) from error
         _unknown_fields(context, unknown)
         return obj

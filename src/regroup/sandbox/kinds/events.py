@@ -23,6 +23,8 @@ def to_core(event: Obj) -> Obj:
         result.setdefault(name, None)
     result.setdefault("source", {})
     result.setdefault("eventTime", None)
+    for name in ("reportingComponent", "reportingInstance"):
+        result.setdefault(name, "")
     return result
 
 
@@ -31,6 +33,9 @@ def from_core(event: Obj) -> Obj:
     back = {new: old for old, new in _RENAMED.items()}
     result = {back.get(key, key): value for key, value in event.items()}
     result["apiVersion"] = "events.k8s.io/v1"
+    for name in ("reportingController", "reportingInstance"):
+        if not result.get(name):
+            result.pop(name, None)
     return result
 
 
