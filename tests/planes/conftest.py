@@ -10,6 +10,9 @@ from tests.planes.real_plane import RealPlane
 from tests.planes.realplane.binaries import PlaneUnavailable, find
 from tests.planes.sandbox_plane import SandboxPlane
 
+NODES = 6
+"""Room for 660 pods: one suite needs more than a page of 500."""
+
 
 @pytest.fixture(autouse=True)
 def plain_logs() -> Iterator[None]:
@@ -30,9 +33,9 @@ def plain_logs() -> Iterator[None]:
 def plane(request: pytest.FixtureRequest) -> Plane:
     """A control plane that does not run yet: ``async with plane:`` starts it with the operator on it, in the test's own time."""
     if request.param == "sandbox":
-        return SandboxPlane()
+        return SandboxPlane(nodes=NODES)
     try:
         find(build=False)
     except PlaneUnavailable as error:
         pytest.fail(f"the real plane is asked for and not there: {error}")
-    return RealPlane()
+    return RealPlane(nodes=NODES)

@@ -299,9 +299,10 @@ def lws_manifest(
     **spec: Any,
 ) -> dict[str, Any]:
     """A LeaderWorkerSet. ``template`` adds to leaderWorkerTemplate, ``worker`` and ``leader`` are pod templates."""
-    group: dict[str, Any] = {"size": size, "workerTemplate": dict(worker or pod_template()), **(template or {})}
+    group: dict[str, Any] = {"size": size, "workerTemplate": dict(worker or pod_template())}
     if policy is not None:
         group["restartPolicy"] = policy
+    group |= template or {}
     if leader is not None:
         group["leaderTemplate"] = dict(leader)
     return {

@@ -90,9 +90,9 @@ async def test_none_replaces_only_what_was_on_the_node(plane: Plane) -> None:
 
 async def test_a_claim_waits_for_proof(plane: Plane) -> None:
     """Behaviour 157: told once, by pod and node, in an event and in Progressing; the Node's end is the proof."""
-    worker = template(volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": CLAIM}}])
+    claims = {"volumeClaimTemplates": [{"metadata": {"name": "scratch"}, **CLAIM}]}
     async with plane:
-        await plane.apply(lws_manifest(size=2, leader=template(), worker=worker))
+        await plane.apply(lws_manifest(size=2, worker=template(), template=claims))
         old = await plane.wait_available()
         dead = await node_of(plane, "demo-0-1")
         await plane.faults.node_down(dead)

@@ -38,7 +38,7 @@ async def test_refusals_name_the_field(plane: Plane, change: dict[str, object], 
     """Behaviours 4, 6, 7, 9, 10: refused through the API, with the path of the field."""
     async with plane:
         with pytest.raises(Invalid) as refused:
-            await plane.client.create(LEADERWORKERSETS, lws_manifest(template=change), namespace=NAMESPACE)
+            await plane.client.create(LEADERWORKERSETS, lws_manifest(policy=None, template=change), namespace=NAMESPACE)
         assert any(path in cause["field"] for cause in refused.value.causes), refused.value.message
 
 
