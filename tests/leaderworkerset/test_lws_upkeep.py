@@ -48,6 +48,7 @@ BARE: dict[str, Any] = {"workers": (), "worker_set": None}
         pytest.param(
             view(rules=replace(RULES, exclusive_topology="rack"), topology_value="a", **BARE), CreateWorkers, id="bound (30)"
         ),
+        pytest.param(view(workers=(pod(1),)), Wait, id="a worker that is not made yet"),
         pytest.param(view(drift=("replicas",)), RepairWorkers, id="changed by hand (Q30)"),
         pytest.param(view(worker_set=stateful_set(deleted=True)), Wait, id="a terminating set is left alone (142)"),
         pytest.param(

@@ -30,7 +30,7 @@ _HOST = "https://regroup-webhook.test"
 class SandboxPlane(Plane):
     """A sandbox cluster and one operator, both deterministic."""
 
-    def __init__(self, *, nodes: int = 4, seed: int = 1, settings: Settings | None = None) -> None:
+    def __init__(self, *, nodes: int = 6, seed: int = 1, settings: Settings | None = None) -> None:
         self.clock = LoopClock(start=START)
         self.requests = []
         self._line = Line()

@@ -54,6 +54,8 @@ class Wait(Decision):
     """Reason of an event that tells it, empty for none."""
     warning: bool = False
     pod: PodId | None = None
+    missing: Sequence[str] = ()
+    """Names of member pods that their set has not made yet: somebody else may have the name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,18 @@ def _worker_set(view: GroupView, rules: Rules, owner: Owner) -> Decision:
     if drift and workers.revision == view.revision:
         why = f"{', '.join(drift)} of worker set {workers.name} differ from the group's revision"
         return RepairWorkers(rule="lws Q30", why=why, set_name=workers.name, set_uid=workers.uid, fields=drift)
+    missing = _missing(view, rules)
+    if missing:
+        why = f"{len(missing)} worker pod(s) are not made yet: {', '.join(missing[:8])}"
+        return Wait(rule="lws 3.3", why=why, missing=missing)
     return Stay(rule="lws 5.10", why="the group has all that it needs")
+
+
+def _missing(view: GroupView, rules: Rules) -> list[str]:
+    """Names of workers that do not exist under any UID of ours."""
+    there = {pod.metadata.name for pod in view.pods}
+    name = view.worker_set.name if view.worker_set is not None else ""
+    return [one for index in range(1, rules.size) if (one := f"{name}-{index}") not in there]
 
 
 def _missing_workers(view: GroupView, rules: Rules) -> Decision:

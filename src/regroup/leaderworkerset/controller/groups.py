@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
@@ -15,7 +16,7 @@ from regroup.leaderworkerset.controller.observe import Fresh, Observer, Stores
 from regroup.leaderworkerset.controller.podwrites import Overtaken
 from regroup.leaderworkerset.controller.tallies import Tallies
 from regroup.leaderworkerset.decide import decide
-from regroup.leaderworkerset.decisions import Admit, Decision, Defer, Force, Stay, Wait
+from regroup.leaderworkerset.decisions import Admit, Decision, Defer, Force, PodId, Stay, Wait
 from regroup.leaderworkerset.facts import summarize
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.leaderworkerset.types import LeaderWorkerSet
@@ -31,6 +32,8 @@ T = TypeVar("T")
 
 _SOON = 1.0
 """Seconds until another look where the cluster was faster than our cache, or where a name is still taken."""
+_LONG = 20.0
+"""Seconds after which a worker pod that is not made is looked into."""
 _BEHIND = 0.5
 _FALLBACK = 10.0
 """Seconds until a group that waits for others is looked at again even if no event comes (4.3)."""
@@ -68,6 +71,7 @@ class GroupLooks:
         self._on_change = on_change
         self._tallies = tallies
         self._told: dict[GroupKey, tuple[str, str]] = {}
+        self._missing: dict[GroupKey, float] = {}
         self._log = structlog.get_logger("leaderworkerset.group")
 
     async def look(self, key: GroupKey) -> Result:
@@ -90,6 +94,7 @@ class GroupLooks:
             view = self._observer.group(key, fresh=fresh)
             decision = decide(view, self._clock.now())
         target = Target(view, lws, self._observer.at_revision(lws, view.revision) if lws is not None else None)
+        decision = await self._find_squatter(key, decision)
         try:
             await self._act(key, decision, target)
         except Overtaken as error:
@@ -114,6 +119,23 @@ class GroupLooks:
         if isinstance(decision, Admit) and held is not None and held[0] == "GroupReplacementDeferred":
             self._actor.tell_admitted(target)
         self._tallies.count(key, decision)
+
+    async def _find_squatter(self, key: GroupKey, decision: Decision) -> Decision:
+        """A member that its set cannot make for long: look once a while whether a stranger has its name (C104). Such a pod need
+        not carry our labels, so the cache does not show it. It is told, never touched."""
+        if not isinstance(decision, Wait) or not decision.missing:
+            self._missing.pop(key, None)
+            return decision
+        now = self._clock.monotonic()
+        since = self._missing.setdefault(key, now)
+        if now - since < _LONG:
+            return decision
+        name = decision.missing[0]
+        pod = await self._get(PODS, name, Pod, namespace=key.namespace)
+        if pod is None or self._stores.pods.by_uid(pod.metadata.uid) is not None:
+            return decision
+        why = f"pod {name} exists and is not part of group {key.index}: its worker cannot be made"
+        return replace(decision, why=why, event="FailedCreate", warning=True, pod=PodId(name, pod.metadata.uid))
 
     def _is_news(self, key: GroupKey, decision: Wait) -> bool:
         """Whether this episode of waiting was not told yet; a new reason or another pod is a new episode."""
@@ -151,6 +173,7 @@ class GroupLooks:
             self._on_change(view.key.namespace, view.key.lws)
         if summary is None:
             self._told.pop(view.key, None)
+            self._missing.pop(view.key, None)
             self._expectations.forget(view.key)
 
     def _again(self, decision: Decision) -> Result:
