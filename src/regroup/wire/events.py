@@ -78,7 +78,7 @@ async def read_events(chunks: AsyncIterator[bytes], type: type[T]) -> AsyncGener
         if first.strip():
             yield _event(first, type)
         for line in lines:
-            if line:
+            if line.strip():
                 yield _event(line, type)
     if b"".join(pieces).strip():
         raise ConnectionFailed("the watch was cut within an event", maybe_done=True)
