@@ -171,8 +171,7 @@ class Writer:
     async def _make(self, context: WriteContext, served: Served, obj: Obj, *, generated: bool) -> Written:
         """Take a new object through admission and validation into the storage."""
         definition = served.definition
-        obj = await self._admission.mutate(_attributes(context, "CREATE", obj, None))
-        definition.default(obj)
+        obj = await self._mutated(context, "CREATE", obj, None)
         obj = objects.complete_create(definition, obj, now=self._clock.now(), rng=self._rng)
         definition.prepare(obj, None)
         self._validate(context, obj, None)
@@ -186,6 +185,14 @@ class Writer:
         if context.dry_run:
             return Written(self._unstored(obj), created=True)
         return Written(self.keep(served, key, obj), created=True)
+
+    async def _mutated(self, context: WriteContext, operation: str, obj: Obj, old: Obj | None) -> Obj:
+        """The object after mutating admission, complete again where webhooks have changed it."""
+        changed = await self._admission.mutate(_attributes(context, operation, obj, old))
+        if changed is not obj:
+            changed = self._decoded(context, changed)
+            context.served.definition.default(changed)
+        return changed
 
     def _applied(self, context: WriteContext, patch: Obj) -> Callable[[Obj | None], Obj]:
         def change(live: Obj | None) -> Obj:
@@ -235,8 +242,7 @@ class Writer:
                 schema=definition.schema,
             )
         definition.prepare(obj, live)
-        obj = await self._admission.mutate(_attributes(context, "UPDATE", obj, live))
-        definition.default(obj)
+        obj = await self._mutated(context, "UPDATE", obj, live)
         self._validate(context, obj, live)
         await self._admission.validate(_attributes(context, "UPDATE", obj, live))
         key = (target.namespace, target.name)

@@ -77,13 +77,8 @@ def package_of(group: str, version: str) -> str:
 
 
 def _default(message: Message, obj: Obj) -> None:
-    """Defaults, on top of what Go would send of the object."""
-    kept, _ = decode(message, obj)
-    fill(message, kept, RULES)
-    for name in list(obj):
-        if name not in kept:
-            del obj[name]
-    obj.update(kept)
+    """Fills in defaults; the object was decoded before."""
+    fill(message, obj, RULES)
 
 
 def _at(path: str, obj: Obj) -> str:
