@@ -1,5 +1,6 @@
 """Selectors, patches, quantities and YAML: texts that other programs write, read as Kubernetes reads them."""
 
+from copy import deepcopy
 from decimal import Decimal
 from typing import Any
 
@@ -44,6 +45,76 @@ def test_a_failing_patch_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("operation", "message"),
+    [
+        ({"op": "add", "path": "/list/4", "value": 1}, "index 4 is out of bounds"),
+        ({"op": "add", "path": "/list/01", "value": 1}, "'01' is not an index"),
+        ({"op": "add", "path": "/list/\u0661", "value": 1}, "is not an index"),
+        ({"op": "add", "path": "/list/x", "value": 1}, "'x' is not an index"),
+        ({"op": "add", "path": "/text/x", "value": 1}, "plain value"),
+        ({"op": "add", "path": "/gone/x", "value": 1}, "key 'gone' is missing"),
+        ({"op": "add", "path": "no-slash", "value": 1}, "does not start with a slash"),
+        ({"op": "add", "path": "/a"}, "operation 0 is malformed"),
+        ({"op": "add", "path": 5, "value": 1}, "operation 0 is malformed"),
+        ({"op": "add", "value": 1}, "operation 0 is malformed"),
+        ({"path": "/a"}, "operation 0 is malformed"),
+        ("add", "operation 0 is malformed"),
+        ({"op": "remove", "path": ""}, "whole document"),
+        ({"op": "remove", "path": "/list/-"}, "'-' is not an index"),
+        ({"op": "replace", "path": "/gone", "value": 1}, "key 'gone' is missing"),
+        ({"op": "move", "from": "/map", "path": "/map/below"}, "into itself"),
+        ({"op": "copy", "from": "/gone", "path": "/x"}, "key 'gone' is missing"),
+        ({"op": "test", "path": "/list/0", "value": True}, "failed"),
+        ({"op": "grow", "path": "/a"}, "unexpected kind: grow"),
+    ],
+)
+def test_json_patches_that_do_not_fit_say_why(operation: Any, message: str) -> None:
+    """RFC 6902: whatever is wrong with an operation is a PatchError with its words, and changes nothing."""
+    document = {"list": [1, 2, 3], "text": "x", "map": {}}
+
+    with pytest.raises(PatchError, match=message):
+        apply_json_patch(document, [operation])
+
+    assert document == {"list": [1, 2, 3], "text": "x", "map": {}}
+
+
+def test_patches_made_to_do_harm_are_refused() -> None:
+    """A few copies double a document over and over; too many operations; nesting without an end."""
+    doubling = [{"op": "copy", "from": "/a", "path": "/a/-"} for _ in range(60)]
+    with pytest.raises(PatchError, match="copies of the patch exceed"):
+        apply_json_patch({"a": ["x" * 100]}, doubling)
+    with pytest.raises(PatchError, match="at most 10000"):
+        apply_json_patch({}, [{"op": "test", "path": "/a", "value": None}] * 10_001)
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(PatchError, match="too deeply"):
+        apply_json_patch({}, [{"op": "add", "path": "/a", "value": deep}])
+    nested: Any = {}
+    for _ in range(100_000):
+        nested = {"a": nested}
+    with pytest.raises(PatchError, match="too deeply"):
+        apply_merge_patch({}, nested)
+    while nested:
+        nested = nested.pop("a")
+    while deep:  # so that nobody must free it by recursion
+        deep = deep.pop()
+
+
+@given(documents, documents)
+def test_merge_patches_leave_what_came_in_alone(target: Any, patch: Any) -> None:
+    """RFC 7386: applying twice is applying once, null removes, and neither side is changed."""
+    before = deepcopy((target, patch))
+
+    result = apply_merge_patch(target, patch)
+
+    assert apply_merge_patch(result, patch) == result
+    assert (target, patch) == before
+    if isinstance(patch, dict):
+        assert all(key not in result for key, value in patch.items() if value is None)
+
+
+@pytest.mark.parametrize(
     ("target", "patch", "result"),
     [
         ({"a": "b"}, {"a": "c"}, {"a": "c"}),
@@ -85,6 +156,40 @@ def test_label_selectors_that_make_no_sense_are_refused(text: str) -> None:
         parse_label_selector(text)
 
 
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}, "operator 'Gt' of 'a'"),
+        ({"matchExpressions": [{"key": "a", "operator": "In"}]}, "In of 'a' takes at least one value"),
+        ({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["1"]}]}, "Exists of 'a' takes no values"),
+        ({"matchExpressions": [{"operator": "Exists"}]}, "needs matchLabels as a map"),
+        ({"matchExpressions": ["a"]}, "needs matchLabels as a map"),
+        ({"matchLabels": ["a"]}, "needs matchLabels as a map"),
+    ],
+)
+def test_selectors_of_objects_that_make_no_sense_are_refused(selector: dict[str, Any], message: str) -> None:
+    """An unknown operator must not silently match nothing or everything."""
+    with pytest.raises(SelectorError, match=message):
+        from_object(selector)
+
+
+@given(st.text("ab=\\\\,! é", max_size=8))
+def test_any_value_can_be_written_in_a_field_selector(value: str) -> None:
+    """Backslash, comma and equals sign stand behind a backslash."""
+    escaped = "".join(f"\\{character}" if character in "\\,=" else character for character in value)
+
+    found = parse_field_selector(f"spec.x={escaped},spec.y!=z")
+
+    assert [(entry.path, entry.value, entry.equal) for entry in found] == [("spec.x", value, True), ("spec.y", "z", False)]
+
+
+@pytest.mark.parametrize("text", ["a", "=b", "a=b=c", r"a=b\x", "a=b\\", "a=b,c"])
+def test_field_selectors_that_make_no_sense_are_refused(text: str) -> None:
+    """The message names the part."""
+    with pytest.raises(SelectorError, match="can't understand it"):
+        parse_field_selector(text)
+
+
 def test_selectors_of_objects_and_fields() -> None:
     """matchLabels with matchExpressions; field selectors with escapes."""
     selector = from_object({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "DoesNotExist"}]})
@@ -124,8 +229,28 @@ def test_quantities_survive_their_own_text(value: int, places: int) -> None:
     assert parse_quantity(format_quantity(number)) == number
 
 
-@pytest.mark.parametrize("text", ["", "x", "1Zi", "1 Gi", "--1"])
-def test_what_is_no_quantity(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("10E", 2**63 - 1),
+        ("-10E", -(2**63) + 1),
+        ("1e9999", 2**63 - 1),
+        (1e300, 2**63 - 1),
+        ("1e-9999", "1e-9"),
+        ("-0.1n", "-1e-9"),
+    ],
+)
+def test_quantities_have_bounds(text: str | float, number: int | str) -> None:
+    """Nine digits behind the point and 64 bits before it, as in Kubernetes: no short text means a huge number."""
+    assert parse_quantity(text) == Decimal(number)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "1Zi", "1 Gi", "--1", "+-1", " 1", "1\n", "1e", "e5", "1_0", ".", "1.2.3", "\u0663", "1e99999", float("nan"), True],
+)
+def test_what_is_no_quantity(text: str | float) -> None:
+    """Neither do blanks, other digits or half an exponent make a number."""
     with pytest.raises(ValueError, match="not a quantity"):
         parse_quantity(text)
 

@@ -4,8 +4,9 @@ Decoders are kept for each type, because making one costs more than using it.
 """
 
 import functools
+import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_DOWN, ROUND_UP, Decimal
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,6 +30,12 @@ _DECIMAL = {
     "P": Decimal(10**15),
     "E": Decimal(10**18),
 }
+
+
+_QUANTITY = re.compile(
+    r"([+-]?(?:[0-9]{1,200}\.?[0-9]{0,200}|\.[0-9]{1,200}))(?:([KMGTPE]i|[numkMGTPE]?)|[eE]([+-]?[0-9]{1,4}))", re.ASCII
+)
+_QUANTITY_LIMIT = Decimal(2**63 - 1)
 
 
 class DecodeError(WireError):
@@ -57,22 +64,17 @@ def decode(data: bytes, type: type[T]) -> T:
 
 
 def parse_quantity(text: str | int | float) -> Decimal:
-    """A Kubernetes quantity as a number: ``"500m"`` is 0.5, ``"1Gi"`` is 2**30, ``"1e3"`` is 1000. Raises ``ValueError``."""
-    if isinstance(text, int | float):
-        return Decimal(str(text))
-    stripped = text.strip()
-    suffix = stripped.lstrip("+-.0123456789")
-    number = stripped[: len(stripped) - len(suffix)]
-    try:
-        if suffix in _BINARY:
-            return Decimal(number) * _BINARY[suffix]
-        if suffix in _DECIMAL:
-            return Decimal(number) * _DECIMAL[suffix]
-        if suffix[:1] in {"e", "E"}:
-            return Decimal(stripped)
-    except InvalidOperation:
-        pass
-    raise ValueError(f"{text!r} is not a quantity: write a number with an optional suffix such as m, k, Ki, Mi, Gi")
+    """A Kubernetes quantity as a number: ``"500m"`` is 0.5, ``"1Gi"`` is 2**30, ``"1e3"`` is 1000. Raises ``ValueError``.
+
+    As in Kubernetes, amounts beyond 2**63 - 1 are that limit, and what is finer than a billionth rounds away from zero.
+    """
+    match = _QUANTITY.fullmatch(str(text))
+    if match is None:
+        raise ValueError(f"{str(text)[:60]!r} is not a quantity: write a number with an optional suffix such as m, k, Ki, Mi, Gi")
+    number, suffix, exponent = match.groups()
+    scale = _BINARY.get(suffix) or _DECIMAL.get(suffix) or Decimal(f"1e{exponent}")
+    value = max(min(Decimal(number) * scale, _QUANTITY_LIMIT), -_QUANTITY_LIMIT)
+    return value if value == value.quantize(_DECIMAL["n"], ROUND_DOWN) else value.quantize(_DECIMAL["n"], ROUND_UP)
 
 
 def format_quantity(value: Decimal) -> str:

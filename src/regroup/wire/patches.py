@@ -21,7 +21,14 @@ class PatchError(ValueError):
 
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
-    """``document`` after the merge patch: maps merge, null removes, all else replaces."""
+    """``document`` after the merge patch: maps merge, null removes, all else replaces. Raises ``PatchError`` for a bottomless one."""
+    try:
+        return _merge(document, patch)
+    except RecursionError as error:
+        raise PatchError("the document or the patch is nested too deeply") from error
+
+
+def _merge(document: Any, patch: Any) -> Any:
     if not isinstance(patch, Mapping):
         return deepcopy(patch)
     result = dict(document) if isinstance(document, Mapping) else {}
@@ -29,7 +36,7 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = apply_merge_patch(result.get(key), value)
+            result[key] = _merge(result.get(key), value)
     return result
 
 
