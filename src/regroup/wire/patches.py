@@ -21,7 +21,7 @@ class PatchError(ValueError):
 
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
-    """``document`` after the merge patch: maps merge, null removes, all else replaces. Raises ``PatchError`` for a bottomless one."""
+    """``document`` after the merge patch: maps merge, null removes, all else replaces. Raises ``PatchError``."""
     try:
         return _merge(document, patch)
     except RecursionError as error:
