@@ -50,7 +50,7 @@ async def test_a_version_below_the_window_is_expired(api: Api) -> None:
         assert await watch.brief(1) == [("ADDED", "c")]
 
 
-async def test_the_window_is_bounded(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_window_is_bounded(api: Api) -> None:
     """Old events go, one by one; a version within the window can still be resumed from."""
     await api.create(CONFIGMAPS, "a")
     versions = []
@@ -66,6 +66,20 @@ async def test_the_window_is_bounded(api: Api, monkeypatch: pytest.MonkeyPatch) 
         assert (await watch.next())["type"] == "ERROR"
     async with api.watch(f"{CONFIGMAPS}?resourceVersion={versions[10]}") as watch:
         assert (await watch.next())["object"]["data"] == {"k": "11"}
+
+
+async def test_large_events_leave_the_window_earlier(api: Api) -> None:
+    """Sixteen mebibytes of events at most: the memory of a long life is bounded, whatever the objects' size."""
+    big = "x" * 1_000_000
+    for number in range(40):
+        await api.ask("PUT" if number else "POST", f"{CONFIGMAPS}/a" if number else CONFIGMAPS, configmap(f"{number}{big}"))
+    table = api.server.storage._table(RESOURCE)
+    assert len(table.events) == 16
+    assert table.size == sum(len(event.stored.data) for event in table.events)
+
+
+def configmap(text: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": text}}
 
 
 async def test_an_object_that_leaves_the_selection_is_deleted_there(api: Api) -> None:

@@ -17,7 +17,9 @@ Key = tuple[str, str]
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 EVENTS_KEPT = 20_000
-"""Events of one resource that watches can resume from; older versions are gone (410)."""
+"""Events of one resource that watches can resume from, at most; older versions are gone (410)."""
+BYTES_KEPT = 16 * 1024 * 1024
+"""Encoded bytes of those events, at most: what bounds the memory of a sandbox that runs for days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,9 @@ class _Table:
     objects: dict[Key, Stored] = field(default_factory=dict)
     keys: list[Key] = field(default_factory=list)
     """Sorted; the order of lists."""
-    events: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS_KEPT))
+    events: deque[Event] = field(default_factory=deque)
+    size: int = 0
+    """Encoded bytes of ``events``."""
     oldest: int = 0
     """Events up to this version may be missing."""
     listeners: list[Callable[[Event], None]] = field(default_factory=list)
@@ -138,6 +142,7 @@ class Storage:
         """Drop the events that watches resume from, as compaction does."""
         table = self._table(resource)
         table.events.clear()
+        table.size = 0
         table.oldest = self.version
 
     def listen(self, resource: Resource, listener: Callable[[Event], None]) -> Callable[[], None]:
@@ -147,9 +152,12 @@ class Storage:
         return lambda: listeners.remove(listener)
 
     def _tell(self, table: _Table, event: Event) -> None:
-        if len(table.events) == EVENTS_KEPT:
-            table.oldest = table.events[0].stored.version
         table.events.append(event)
+        table.size += len(event.stored.data)
+        while len(table.events) > EVENTS_KEPT or table.size > BYTES_KEPT:
+            gone = table.events.popleft().stored
+            table.size -= len(gone.data)
+            table.oldest = gone.version
         for listener in tuple(table.listeners):
             listener(event)
 
