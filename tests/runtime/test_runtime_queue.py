@@ -103,6 +103,18 @@ async def test_a_look_in_between_takes_the_place_of_a_later_one(queue: WorkQueue
         await asyncio.wait_for(queue.get(), 100)
 
 
+async def test_a_superseded_time_does_not_come_with_another_that_is_due(queue: WorkQueue[str]) -> None:
+    """Two times that are due in the same moment: the one that was looked at in between does not come again."""
+    queue.add_after("b", 50)
+    queue.add_after("a", 50)
+    queue.add("a")
+    assert await _take(queue) == "a"
+
+    assert await _take(queue) == "b"
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(queue.get(), 100)
+
+
 async def test_add_after_of_a_key_in_a_hand_is_not_lost(queue: WorkQueue[str]) -> None:
     """A pass asks for its next look before it gives the key back; the time runs from then."""
     queue.add("a")
@@ -202,6 +214,21 @@ async def test_a_low_key_added_while_in_a_hand_keeps_its_priority(queue: WorkQue
     assert await _take(queue) == "a"
 
 
+async def test_a_key_that_moved_up_is_not_found_at_its_old_place_while_in_a_hand(queue: WorkQueue[str]) -> None:
+    """The place that a key left behind in the low queue is nobody's, even when the key is needed again at low priority."""
+    queue.add("a", low=True)
+    queue.add("a")
+    assert await queue.get() == "a"
+    queue.add("a", low=True)
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(queue.get(), 1)
+    queue.done("a")
+    assert await _take(queue) == "a"
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(queue.get(), 1)
+
+
 async def test_shut_down_ends_waiting_and_hands_out_nothing_more(queue: WorkQueue[str]) -> None:
     """Everybody who waits gets ``QueueClosed``; what is added or due afterwards is dropped; ``done`` is still allowed."""
     queue.add("in hand")
@@ -241,6 +268,7 @@ async def test_statistics_say_what_is_there(queue: WorkQueue[str]) -> None:
 
 async def test_a_key_put_off_again_and_again_does_not_pile_up(queue: WorkQueue[str]) -> None:
     """A key that asks for a look in an hour at every event leaves no trail of superseded times."""
+    queue.add_after("sooner", 1800)
     for _ in range(5000):
         queue.add_after("a", 3600)
         queue.add("a")
@@ -248,4 +276,6 @@ async def test_a_key_put_off_again_and_again_does_not_pile_up(queue: WorkQueue[s
     queue.add_after("a", 3600)
 
     assert len(queue._heap) < 200
-    assert queue.statistics().delayed == 1
+    assert queue.statistics().delayed == 2
+    assert await _take(queue) == "sooner"
+    assert await _take(queue) == "a"

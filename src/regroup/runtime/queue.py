@@ -52,7 +52,8 @@ class WorkQueue(Generic[K]):
         self._dirty: dict[K, bool] = {}
         """Keys that need work; True while the key has low priority."""
         self._processing: set[K] = set()
-        self._due: dict[K, float] = {}
+        self._due: dict[K, tuple[float, int]] = {}
+        """When a key is due, with the number that tells its entry in the heap from superseded ones."""
         self._heap: list[tuple[float, int, K]] = []
         self._sequence = 0
         self._failures: dict[K, int] = {}
@@ -91,10 +92,10 @@ class WorkQueue(Generic[K]):
             # It is looked at before that time anyway, and that look says anew when to come back.
             return
         at = self._clock.monotonic() + seconds
-        if key in self._due and self._due[key] <= at:
+        if key in self._due and self._due[key][0] <= at:
             return
-        self._due[key] = at
         self._sequence += 1
+        self._due[key] = (at, self._sequence)
         heapq.heappush(self._heap, (at, self._sequence, key))
         if len(self._heap) > 2 * len(self._due) + 64:
             self._compact()
@@ -193,13 +194,13 @@ class WorkQueue(Generic[K]):
 
     def _promote(self, now: float) -> None:
         while self._heap and self._heap[0][0] <= now:
-            at, _, key = heapq.heappop(self._heap)
-            if self._due.get(key) == at:
+            at, number, key = heapq.heappop(self._heap)
+            if self._due.get(key) == (at, number):
                 self.add(key)
         self._arm()
 
     def _arm(self) -> None:
-        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
+        while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][:2]:
             heapq.heappop(self._heap)  # superseded by an earlier time or by an add
         if not self._heap or self._closed:
             return
@@ -218,7 +219,7 @@ class WorkQueue(Generic[K]):
 
     def _compact(self) -> None:
         """Drop superseded entries, so that a key that is put off for hours again and again does not pile up."""
-        self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[0]]
+        self._heap = [entry for entry in self._heap if self._due.get(entry[2]) == entry[:2]]
         heapq.heapify(self._heap)
 
     def _fire(self) -> None:
