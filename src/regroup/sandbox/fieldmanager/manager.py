@@ -9,6 +9,8 @@ nothing set: what that has already is nobody's doing.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from regroup.sandbox.fieldmanager.lastapplied import MANAGER as KUBECTL
+from regroup.sandbox.fieldmanager.lastapplied import followed, unclaimed
 from regroup.sandbox.fieldmanager.sets import Path, Tree, has, paths, show, tree_of, union, without
 from regroup.sandbox.fieldmanager.typed import TypedError, check, compare, field_set, merge, remove, with_structs
 
@@ -97,21 +99,34 @@ def apply(
     if mine is not None:
         # Merged once more: an empty map or list that is applied stays when all that was in it goes.
         merged = merge(_pruned(merged, mine["fieldsV1"], wants, others, schema), config, schema)
-    others = _settled(base, merged, others, schema, force=force, ignored=ignored)
+    allowed = unclaimed(base, schema) if manager == KUBECTL else set()
+    others = _settled(base, merged, others, schema, force=force, ignored=ignored, allowed=allowed)
     fresh = _entry(manager, "Apply", config.get("apiVersion", ""), subresource, tree_of(wants))
     # An apply that changes nothing moves no time; one by a new manager then has none at all, as on a real server.
     time = now if live is None or _differs(base, merged) else (mine or {}).get("time")
     fresh = {key: value for key, value in {**fresh, "time": time}.items() if value is not None}
+    if manager == KUBECTL:
+        merged = followed(merged, config)
     return _with_entries(merged, [*others, fresh] if wants else others)
 
 
-def _settled(base: Obj, merged: Obj, others: list[Obj], schema: Schema, *, force: bool, ignored: Iterable[str]) -> list[Obj]:
-    """The entries of the other managers after the apply. Raises ``ApplyConflict``."""
+def _settled(
+    base: Obj,
+    merged: Obj,
+    others: list[Obj],
+    schema: Schema,
+    *,
+    force: bool,
+    ignored: Iterable[str],
+    allowed: set[Path],
+) -> list[Obj]:
+    """The entries of the other managers after the apply; ``allowed`` may be taken from them. Raises ``ApplyConflict``."""
     difference = compare(base, merged, schema).less(ignored)
     touched = difference.added | difference.modified
     conflicts = [(_who(entry), path) for entry in others for path in sorted(touched) if has(entry["fieldsV1"], path)]
-    if conflicts and not force:
-        raise ApplyConflict(sorted(conflicts))
+    refused = [(who, path) for who, path in conflicts if path not in allowed]
+    if refused and not force:
+        raise ApplyConflict(sorted(refused))
     return _without(others, touched | difference.removed)
 
 

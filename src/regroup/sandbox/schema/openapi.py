@@ -5,6 +5,7 @@ from typing import Any
 
 from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.kinds.tables import TABLE
+from regroup.sandbox.schema.typetable import scalar_components
 
 Obj = dict[str, Any]
 
@@ -35,6 +36,7 @@ def document(kinds: Sequence[KindDefinition]) -> Obj:
     if any(kind.scale for kind in kinds):
         schemas |= _closure("io.k8s.api.autoscaling.v1.Scale")
     schemas |= _closure(f"{META}.ObjectMeta") | _closure(f"{META}.ListMeta") | _closure(f"{META}.DeleteOptions")
+    schemas |= scalar_components()
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "unversioned"},

@@ -174,6 +174,15 @@ class TypeTable:
         return scalar
 
 
+_MACHINERY = "io.k8s.apimachinery.pkg"
+_SCALAR_COMPONENTS = {
+    "time": f"{_MACHINERY}.apis.meta.v1.Time",
+    "microtime": f"{_MACHINERY}.apis.meta.v1.MicroTime",
+    "quantity": f"{_MACHINERY}.api.resource.Quantity",
+    "intstr": f"{_MACHINERY}.util.intstr.IntOrString",
+    "raw": f"{_MACHINERY}.runtime.RawExtension",
+    "fields": f"{_MACHINERY}.apis.meta.v1.FieldsV1",
+}
 _ZEROS: dict[str, Any] = {"string": "", "int32": 0, "int64": 0}
 _SCALAR_SCHEMAS: dict[str, Obj] = {
     "string": {"type": "string"},
@@ -203,7 +212,16 @@ def _scalar(entry: Field) -> Obj:
 
 def _reference(owner: Message, entry: Field) -> Obj:
     held = owner.held(entry)
-    return {"$ref": f"#/components/schemas/{held.full_name}"} if held else _scalar(entry)
+    name = held.full_name if held else _SCALAR_COMPONENTS.get(entry.type)
+    return {"$ref": f"#/components/schemas/{name}"} if name else _scalar(entry)
+
+
+def scalar_components() -> Obj:
+    """The components of the scalars that have names of their own, such as ``Quantity``."""
+    return {
+        name: {key: value for key, value in _SCALAR_SCHEMAS[kind].items() if not key.startswith("x-")}
+        for kind, name in _SCALAR_COMPONENTS.items()
+    }
 
 
 def _in_shape(entry: Field, value: Obj) -> Obj:
