@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from regroup.sandbox.schema.quantity import PATTERN_RULE, QuantityError, canonical
-from regroup.sandbox.schema.typetable import STRUCTS, Field, Message
+from regroup.sandbox.schema.typetable import Message, Slot
 
 Obj = dict[str, Any]
 
@@ -34,86 +34,70 @@ class _Reader:
         self.unknown: list[str] = []
 
     def message(self, message: Message, value: Mapping[str, Any], path: str, go_path: str) -> Obj:
-        fields = message.fields
-        for key in value:
-            if key not in fields:
+        slots = message.slots
+        found: list[tuple[int, str, Any]] = []
+        for key, raw in value.items():
+            slot = slots.get(key)
+            if slot is None:
                 self.unknown.append(f"{path}{key}")
-        result: Obj = {}
-        for name, entry in fields.items():
-            raw = value.get(name)
-            kept = None if raw is None else self._field(message, entry, raw, f"{path}{name}", f"{go_path}.{name}")
-            kept = _as_sent(message, entry, kept)
-            if kept is not None or (entry.always and entry.card != "one") or _sent_as_null(entry):
-                result[name] = kept
-        return result
+                continue
+            if raw is None:
+                continue
+            kept = self._field(message, slot, raw, f"{path}{key}", f"{go_path}.{key}")
+            if kept or (not slot.entry.always and not slot.drops_zero) or (slot.entry.always and slot.entry.card == "one"):
+                found.append((slot.rank, key, kept))
+        have = {key for _, key, _ in found}
+        found += [(slot.rank, slot.name, _unset(slot)) for slot in message.forced if slot.name not in have]
+        found.sort(key=_rank)
+        return {key: kept for _, key, kept in found}
 
-    def _field(self, owner: Message, entry: Field, value: Any, path: str, go_path: str) -> Any:
+    def _field(self, owner: Message, slot: Slot, value: Any, path: str, go_path: str) -> Any:
+        card = slot.entry.card
+        if card == "one":
+            return self._one(owner, slot, value, path, go_path)
         where = f"{owner.name}{go_path}"
-        match entry.card:
-            case "list":
-                if not isinstance(value, list):
-                    raise _wrong(value, where, f"[]{_go_type(owner, entry)}")
-                return [self._one(owner, entry, item, f"{path}[{index}]", go_path) for index, item in enumerate(value)]
-            case "map":
-                if not isinstance(value, dict):
-                    raise _wrong(value, where, f"map[string]{_go_type(owner, entry)}")
-                return {key: self._one(owner, entry, item, f"{path}.{key}", go_path) for key, item in value.items()}
-            case _:
-                return self._one(owner, entry, value, path, go_path)
+        if card == "list":
+            if not isinstance(value, list):
+                raise _wrong(value, where, f"[]{_go_type(slot)}")
+            return [self._one(owner, slot, item, f"{path}[{index}]", go_path) for index, item in enumerate(value)]
+        if not isinstance(value, dict):
+            raise _wrong(value, where, f"map[string]{_go_type(slot)}")
+        return {key: self._one(owner, slot, item, f"{path}.{key}", go_path) for key, item in value.items()}
 
-    def _one(self, owner: Message, entry: Field, value: Any, path: str, go_path: str) -> Any:
-        where = f"{owner.name}{go_path}"
-        held = owner.held(entry)
-        if held is None:
-            return _scalar(owner, entry, value, where)
+    def _one(self, owner: Message, slot: Slot, value: Any, path: str, go_path: str) -> Any:
+        if slot.held is None:
+            if slot.entry.type == "string" and isinstance(value, str):
+                return value
+            return _scalar(slot, value, f"{owner.name}{go_path}")
         if value is None:
             value = {}
         if not isinstance(value, dict):
-            raise _wrong(value, where, _go_type(owner, entry))
-        return self.message(held, value, f"{path}.", go_path)
+            raise _wrong(value, f"{owner.name}{go_path}", _go_type(slot))
+        return self.message(slot.held, value, f"{path}.", go_path)
+
+
+def _rank(found: tuple[int, str, Any]) -> int:
+    return found[0]
 
 
 def zero(message: Message) -> Obj:
     """A value of the type with nothing set, as it is sent."""
-    return _Reader().message(message, {}, "", "")
+    return {slot.name: _unset(slot) for slot in message.forced}
 
 
-def _as_sent(message: Message, entry: Field, value: Any) -> Any:
-    """What Go encodes for the field: None for nothing."""
-    if entry.card != "one":
-        return value or None
-    if entry.pointer:
-        return value
-    held = message.held(entry)
-    if held is not None:
-        if value is None:
-            value = zero(held)
-        return None if entry.omitzero and not value else value
-    match entry.type:
-        case "time" | "microtime" | "raw" | "json" | "fields" | "bytes":
-            return value or None
-        case "quantity":
-            return "0" if value is None else value
-        case "intstr":
-            return 0 if value is None and not entry.omitzero else value
-        case "string":
-            return value or ("" if entry.always else None)
-        case "bool":
-            return value or (False if entry.always else None)
-        case _:
-            return value or (0 if entry.always else None)
+_ZEROS: Mapping[str, Any] = {"quantity": "0", "intstr": 0, "string": "", "bool": False, "int32": 0, "int64": 0, "double": 0}
 
 
-def _sent_as_null(entry: Field) -> bool:
-    if entry.card != "one" or entry.omitzero:
-        return False
-    if entry.pointer:
-        return entry.always
-    return entry.type in STRUCTS and entry.type in {"time", "microtime", "raw"}
+def _unset(slot: Slot) -> Any:
+    """What is sent for a field that was not set and is sent all the same."""
+    entry = slot.entry
+    if entry.card != "one" or entry.pointer:
+        return None
+    return zero(slot.held) if slot.held is not None else _ZEROS.get(entry.type)
 
 
-def _scalar(owner: Message, entry: Field, value: Any, where: str) -> Any:
-    kind = entry.type
+def _scalar(slot: Slot, value: Any, where: str) -> Any:
+    kind = slot.entry.type
     if kind in {"raw", "json", "fields"}:
         return value
     if value is None:
@@ -132,8 +116,8 @@ def _scalar(owner: Message, entry: Field, value: Any, where: str) -> Any:
     if kind in _INTEGERS and isinstance(value, int | float) and not isinstance(value, bool):
         if isinstance(value, int) and -_INTEGERS[kind] <= value < _INTEGERS[kind]:
             return value
-        raise _wrong(value, where, _go_type(owner, entry), number=True)
-    raise _wrong(value, where, _go_type(owner, entry))
+        raise _wrong(value, where, _go_type(slot), number=True)
+    raise _wrong(value, where, _go_type(slot))
 
 
 def _struct(kind: str, value: Any, where: str) -> Any:
@@ -179,11 +163,10 @@ def _base64(value: str) -> str:
     return base64.b64encode(raw).decode()
 
 
-def _go_type(owner: Message, entry: Field) -> str:
-    held = owner.held(entry)
-    if held is None:
-        return entry.go_type or _GO_TYPES.get(entry.type, entry.type)
-    return f"{held.package.rsplit('.', 1)[-1]}.{held.name}"
+def _go_type(slot: Slot) -> str:
+    if slot.held is None:
+        return slot.entry.go_type or _GO_TYPES.get(slot.entry.type, slot.entry.type)
+    return f"{slot.held.package.rsplit('.', 1)[-1]}.{slot.held.name}"
 
 
 def _wrong(value: Any, where: str, go_type: str, *, number: bool = False) -> DecodeFailure:

@@ -89,9 +89,49 @@ class Message:
                 found[entry.name] = entry
         return found
 
+    @cached_property
+    def slots(self) -> "dict[str, Slot]":
+        """The fields with what readers of objects need to know of each, looked up once."""
+        return {name: Slot(name, entry, self.held(entry), rank) for rank, (name, entry) in enumerate(self.fields.items())}
+
+    @cached_property
+    def forced(self) -> "tuple[Slot, ...]":
+        """The fields that are sent even when nothing was set."""
+        return tuple(slot for slot in self.slots.values() if slot.forced)
+
     def held(self, entry: Field) -> "Message | None":
         """The type that a field of ours holds; None for plain values."""
         return None if entry.type in SCALARS else self.table.message(entry.type, package=self.package)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A field of one type, with the type that it holds and its place in the order of the fields."""
+
+    name: str
+    entry: Field
+    held: Message | None
+    rank: int
+
+    @property
+    def struct(self) -> bool:
+        """Whether Go holds the value itself, as a struct: there is always one."""
+        entry = self.entry
+        return entry.card == "one" and not entry.pointer and (self.held is not None or entry.type in STRUCTS)
+
+    @property
+    def forced(self) -> bool:
+        return self.entry.always or (self.struct and not self.entry.omitzero)
+
+    @property
+    def drops_zero(self) -> bool:
+        """Whether a zero value is as good as none."""
+        entry = self.entry
+        if entry.card != "one":
+            return True
+        if self.struct:
+            return entry.omitzero
+        return not entry.pointer and not entry.always
 
 
 _API_VERSION = "Group and version of the API that this object is written for."
