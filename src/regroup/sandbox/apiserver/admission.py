@@ -24,7 +24,7 @@ from regroup.wire.resource import Resource
 Obj = dict[str, Any]
 
 Mutation = Callable[[Resource, str, Obj], None]
-"""``(resource, operation, object)``: changes the object in place, before webhooks, as a cluster's own admission plugins do; defaults are theirs too."""
+"""``(resource, operation, object)``: changes the object in place, before webhooks, as built-in admission plugins do."""
 EXEMPT_GROUP = "admissionregistration.k8s.io"
 """Webhooks are not asked about webhooks: they could lock everybody out."""
 
