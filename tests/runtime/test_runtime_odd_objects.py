@@ -174,5 +174,6 @@ async def test_reading_one_by_one_ends_with_the_watch() -> None:
         await asyncio.sleep(2)
         await _let_pass(server, seen)
 
+        assert seen.reflector._wanted() is Pod
         assert seen.reflector.statistics().failures == failures
         seen.check()

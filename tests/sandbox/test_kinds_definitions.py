@@ -151,6 +151,7 @@ def test_node_ports_stay_and_differ() -> None:
 
 def test_what_the_server_sets_first() -> None:
     assert made("Pod", pod())["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert made("Pod", pod(terminationGracePeriodSeconds=-5))["spec"]["terminationGracePeriodSeconds"] == 1
     gated = made("Pod", pod(schedulingGates=[{"name": "a/b"}]))["status"]["conditions"]
     assert [(entry["type"], entry["status"], entry["reason"]) for entry in gated] == [
         ("PodScheduled", "False", "SchedulingGated")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.sandbox.kinds_hands import CONTAINER, Obj, kind, made, pod, refusals
+from tests.sandbox.kinds_hands import CONTAINER, Obj, kind, made, pod, refusals, template, workload
 
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
@@ -228,11 +228,18 @@ def test_a_gated_pod_may_be_told_more_narrowly_where_to_run() -> None:
     assert changed(gated, nodeSelector={"a": "z"}) == [f"{FIXED}\nchanged: spec.nodeSelector"]
 
 
-def test_warnings_of_a_pod() -> None:
-    warn = kind("Pod").warnings
-    assert warn is not None
-    obj = made("Pod", pod(imagePullSecrets=[{"name": ""}], terminationGracePeriodSeconds=-1))
-    assert warn(obj) == [
-        'spec.imagePullSecrets[0].name: invalid empty name ""',
-        "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
+def test_warnings() -> None:
+    """Of a template also that a negative grace will be one second; of a pod not, because there it has become one."""
+    assert warnings("Pod", pod(imagePullSecrets=[{"name": ""}], terminationGracePeriodSeconds=-1)) == [
+        'spec.imagePullSecrets[0].name: invalid empty name ""'
     ]
+    negative = "must be >= 0; negative values are invalid and will be treated as 1"
+    assert warnings("apps/StatefulSet", workload(template=template(terminationGracePeriodSeconds=-1))) == [
+        f"spec.template.spec.terminationGracePeriodSeconds: {negative}"
+    ]
+
+
+def warnings(name: str, body: Obj) -> list[str]:
+    warn = kind(name).warnings
+    assert warn is not None
+    return list(warn(made(name, body)))

@@ -83,8 +83,7 @@ class Deleter:
 
     def _delete(self, served: Served, key: Key, stored: Stored, options: Options) -> Written:
         objects.check_preconditions(served.definition, stored.obj, options.get("preconditions") or {})
-        last = self._last_state(served, stored.obj, options)
-        gone = objects.is_gone(last) and not (is_namespace(served.resource) and (last.get("spec") or {}).get("finalizers"))
+        last, gone = self._last_state(served, stored.obj, options)
         if options.get("dryRun"):
             return Written(stored, gone=gone)
         if gone:
@@ -93,8 +92,8 @@ class Deleter:
             return Written(stored)
         return Written(self._writer.keep(served, key, last))
 
-    def _last_state(self, served: Served, obj: Obj, options: Options) -> Obj:
-        """The object told to go in the way that the options ask for."""
+    def _last_state(self, served: Served, obj: Obj, options: Options) -> tuple[Obj, bool]:
+        """The object told to go in the way that the options ask for, and whether nothing holds it."""
         resource, meta = served.resource, obj["metadata"]
         asked = options.get("gracePeriodSeconds")
         deleting = bool(meta.get("deletionTimestamp"))
@@ -107,6 +106,8 @@ class Deleter:
         if is_definition(resource) and not deleting:
             finalizers = [*(entry for entry in finalizers if entry != CLEANUP), CLEANUP]
             obj = terminating(obj, now=timestamp(now))
+        if not (deleting or grace or finalizers or is_pod(resource) or is_namespace(resource)):
+            return obj, True
         last = objects.deleted(obj, now=now, grace=grace, finalizers=finalizers)
         if is_namespace(resource) or is_definition(resource):
             # These two are marked by their own storage, which knows no grace and counts no change.
@@ -115,7 +116,8 @@ class Deleter:
                 last["metadata"]["generation"] = meta["generation"]
         if is_namespace(resource):
             last["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
-        return last
+            return last, not finalizers and not (last.get("spec") or {}).get("finalizers")
+        return last, objects.is_gone(last)
 
 
 def _key(stored: Stored) -> Key:

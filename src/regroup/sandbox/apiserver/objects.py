@@ -7,6 +7,7 @@ from typing import Any
 
 from regroup.runtime.clock import timestamp
 from regroup.sandbox.apiserver.failures import bad_request, conflict, internal, invalid, stale
+from regroup.sandbox.apiserver.traits import is_definition, is_pod
 from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.schema.errors import FieldError
 
@@ -47,6 +48,9 @@ def begin_create(definition: KindDefinition, obj: Obj, *, namespace: str) -> Obj
     result |= {key: value for key, value in obj.items() if key not in result}
     if definition.status and not definition.status_on_create:
         result.pop("status", None)
+        blank, _ = definition.decode({"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}})
+        if "status" in blank:
+            result["status"] = blank["status"]
     return result
 
 
@@ -67,7 +71,7 @@ def complete_create(definition: KindDefinition, obj: Obj, *, now: datetime, rng:
 def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresource: str) -> Obj:
     """The object as it is to be stored: what an update must not touch comes from ``old``. Raises ``Failure`` for stale versions.
 
-    An update of ``status`` takes only the status (and what metadata pods may change there); any other takes all but the status.
+    An update of ``status`` takes the status, and for built-in kinds the metadata as well; any other takes all but the status.
     """
     meta, before = dict(obj.get("metadata") or {}), old["metadata"]
     resource, name = definition.resource, before["name"]
@@ -86,14 +90,12 @@ def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresourc
     result = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
     result |= {key: value for key, value in obj.items() if key not in result}
     if subresource == "status":
-        if definition.custom or resource.plural != "pods":
+        if own_metadata(definition):
             meta = {**before, "managedFields": meta.get("managedFields", before.get("managedFields"))}
             if meta["managedFields"] is None:
                 del meta["managedFields"]
-        else:
-            meta["ownerReferences"] = before.get("ownerReferences")
-            if meta["ownerReferences"] is None:
-                del meta["ownerReferences"]
+        elif is_pod(resource):
+            _set(meta, "ownerReferences", before.get("ownerReferences"))
         result = {**old, "metadata": meta}
         result.pop("status", None)
         if "status" in obj:
@@ -115,6 +117,11 @@ def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresourc
     if definition.generation and _spec_of(definition, result) != _spec_of(definition, old):
         meta["generation"] = before.get("generation", 1) + 1
     return result
+
+
+def own_metadata(definition: KindDefinition) -> bool:
+    """Whether writes of the status leave the metadata alone: so it is for custom resources and for their definitions."""
+    return definition.custom or is_definition(definition.resource)
 
 
 def check_uid(definition: KindDefinition, obj: Obj, old: Obj) -> None:

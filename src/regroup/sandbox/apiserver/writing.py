@@ -21,6 +21,7 @@ from regroup.sandbox.apiserver.storage import Key, Storage, Stored
 from regroup.sandbox.apiserver.traits import must_be_versioned, put_creates
 from regroup.sandbox.apiserver.webhooks import Attributes
 from regroup.sandbox.fieldmanager import manager as fields
+from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.schema.decoding import DecodeFailure
 from regroup.sandbox.schema.errors import FieldError
 from regroup.wire import codec
@@ -206,6 +207,7 @@ class Writer:
                     subresource=context.target.subresource,
                     now=timestamp(self._clock.now()),
                     schema=context.served.definition.schema,
+                    resets=_resets(context.served.definition, context.target.subresource),
                 )
             except fields.ApplyConflict as error:
                 raise Failure(409, "Conflict", str(error), details={"causes": error.causes}) from error
@@ -240,6 +242,7 @@ class Writer:
                 subresource=target.subresource,
                 now=timestamp(self._clock.now()),
                 schema=definition.schema,
+                resets=_resets(definition, target.subresource),
             )
         definition.prepare(obj, live)
         obj = await self._mutated(context, "UPDATE", obj, live)
@@ -326,6 +329,11 @@ def _attributes(context: WriteContext, operation: str, obj: Obj, old: Obj | None
         dry_run=context.dry_run,
         warnings=context.warnings,
     )
+
+
+def _resets(definition: KindDefinition, subresource: str) -> tuple[str, ...] | None:
+    """The top fields that a write does not take, and so does not own; None for the usual ones."""
+    return ("spec",) if subresource == "status" and not objects.own_metadata(definition) else None
 
 
 def _check_identity(target: Target, obj: Obj) -> None:

@@ -32,6 +32,8 @@ def _unset(values: Mapping[str, Any]) -> Callable[[Obj], None]:
 
 def pull_policy(image: str) -> str:
     """``Always`` for ``latest`` and for images without tag and digest."""
+    if not image:
+        return "IfNotPresent"
     name, _, digest = image.partition("@")
     tag = name.rsplit("/", 1)[-1].partition(":")[2]
     return "Always" if tag == "latest" or (not tag and not digest) else "IfNotPresent"

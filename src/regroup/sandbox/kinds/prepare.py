@@ -34,6 +34,8 @@ def pod(new: Obj, old: Obj | None) -> None:
     if spec.get("schedulingGates"):
         status["conditions"] = [dict(GATED)]
     new["status"] = status
+    if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     if spec.get("priority") is None:
         spec["priority"] = _SYSTEM_CLASSES.get(spec.get("priorityClassName") or "", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")

@@ -44,7 +44,7 @@ def _definition(spec: Obj, version: Obj) -> KindDefinition:
         categories=tuple(names.get("categories") or ()),
         status="status" in subresources,
         scale=paths,
-        schema=schema,
+        schema=_with_meta(schema),
         columns=custom_columns(version.get("additionalPrinterColumns")),
         decode=partial(_decode, schema),
         default=partial(_default, schema),
@@ -55,6 +55,12 @@ def _definition(spec: Obj, version: Obj) -> KindDefinition:
         custom=True,
         warnings=_deprecation(spec, version),
     )
+
+
+def _with_meta(schema: Schema) -> Obj:
+    """The schema with what the server itself knows of every object's metadata, for whoever tracks fields."""
+    known = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": TABLE.schema(_META)}
+    return {**schema, "properties": {**(schema.get("properties") or {}), **known}}
 
 
 def _deprecation(spec: Obj, version: Obj) -> Callable[[Obj], Sequence[str]] | None:

@@ -19,20 +19,21 @@ _NAMED: Mapping[str, str] = {
 
 
 def check(report: Report, volumes: Sequence[Obj], path: str) -> dict[str, Obj]:
-    """Volumes of a pod; the result is those that mounts may name."""
+    """Volumes of a pod; the result is those that mounts may name: the sound ones."""
     found: dict[str, Obj] = {}
     for number, volume in enumerate(volumes):
         place = f"{path}[{number}]"
         name = volume.get("name") or ""
+        before = len(report.errors)
         _sources(report, volume, place)
         if not name:
             report.required(f"{place}.name")
-            continue
-        wrong = names.dns_label(name)
-        report.all_invalid(f"{place}.name", name, wrong)
+        else:
+            report.all_invalid(f"{place}.name", name, names.dns_label(name))
         if name in found:
             report.duplicate(f"{place}.name", name)
-        found[name] = volume
+        if len(report.errors) == before:
+            found[name] = volume
     return found
 
 
