@@ -107,7 +107,7 @@ class TestC104:
             await plane.client.delete(LEADERWORKERSETS, "demo", namespace=NAMESPACE)
             await plane.wait_for(lambda: _only_strangers(plane, strangers))
 
-    async def test_a_name_that_is_taken_is_left_alone(self, plane: Plane) -> None:
+    async def test_a_name_that_is_taken_is_reported(self, plane: Plane) -> None:
         """Case C104 third stranger: a pod of a member's name without any label is not removed."""
         async with plane:
             body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-0-1"}, "spec": QUICK["spec"]}
@@ -117,6 +117,7 @@ class TestC104:
             found: dict[str, Any] = await plane.client.get(PODS, "demo-0-1", namespace=NAMESPACE)
             assert found["metadata"]["uid"] == made["metadata"]["uid"]
             assert (await plane.lws()).status.ready_replicas == 0
+            assert [event for event in await plane.events("FailedCreate") if "demo-0-1" in event.note]
 
 
 async def _running(plane: Plane, name: str) -> bool:
