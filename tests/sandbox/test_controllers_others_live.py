@@ -83,9 +83,6 @@ async def test_many_pods_at_once_never_get_a_second_slice() -> None:
         assert len(found["endpoints"]) == 20
 
 
-@pytest.mark.xfail(
-    strict=False, reason="the API server removes a terminating namespace at any write, whatever spec.finalizers hold"
-)
 async def test_a_deleted_namespace_is_emptied_and_goes() -> None:
     """Everything in it goes; a held object keeps it, and its conditions say so."""
     async with control_plane(namespace.setup) as plane:

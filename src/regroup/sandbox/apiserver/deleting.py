@@ -116,7 +116,6 @@ class Deleter:
                 last["metadata"]["generation"] = meta["generation"]
         if is_namespace(resource):
             last["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
-            return last, not finalizers and not (last.get("spec") or {}).get("finalizers")
         return last, objects.is_gone(last)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from regroup.kube.resources import NAMESPACES
 from regroup.runtime.clock import timestamp
 from regroup.sandbox.apiserver.failures import bad_request, conflict, internal, invalid, stale
 from regroup.sandbox.apiserver.traits import is_definition, is_pod
@@ -174,9 +175,12 @@ def deleted(obj: Obj, *, now: datetime, grace: int | None, finalizers: list[str]
 
 
 def is_gone(obj: Obj) -> bool:
-    """Whether nothing holds a deleting object any more: no finalizer and no grace."""
+    """Whether nothing holds a deleting object any more: no finalizer, no grace, and for a namespace nothing left to empty."""
     meta = obj["metadata"]
-    return bool(meta.get("deletionTimestamp")) and not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds")
+    if not meta.get("deletionTimestamp") or meta.get("finalizers") or meta.get("deletionGracePeriodSeconds"):
+        return False
+    is_namespace = obj.get("kind") == NAMESPACES.kind and obj.get("apiVersion") == NAMESPACES.api_version
+    return not (is_namespace and (obj.get("spec") or {}).get("finalizers"))
 
 
 def deletion_finalizers(obj: Obj, propagation: str | None) -> list[str]:
