@@ -73,6 +73,15 @@ def test_the_last_healthy_group_is_kept() -> None:
     assert partition == 2
 
 
+def test_limits_that_come_to_nothing_do_not_stop_it() -> None:
+    """Case C108: 1 % of three groups is none, after a scale that no admission sees; one at a time is the least."""
+    trace = Trace(3, Strategy(0, "1%", "0%"))
+    assert trace.step(new_revision=True) == (3, 3)
+    assert trace.step() == (2, 3)
+    assert trace.step({2: DONE}) == (1, 3)
+    assert trace.step({1: DONE}) == (0, 3)
+
+
 def test_surge_with_one_replica() -> None:
     """Case C89 run 1: the old group goes only when the surge group is ready, and the surge is given back at the end."""
     trace = Trace(1, Strategy(0, 0, 1))

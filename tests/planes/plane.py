@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -120,9 +121,16 @@ class Plane(ABC):
     client: Client
     """The user's hands: not the operator's."""
     faults: Faults
-    clock: Clock
-    requests: list[Recorded]
-    """Everything that the operator has asked so far, in every life of it."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self.clock = clock
+        self.requests: list[Recorded] = []
+        """Everything that the operator has asked so far, in every life of it."""
+        self.line = Line()
+        """The line between the operator and the API server, which can be disturbed."""
+        self._operator: asyncio.Task[None] | None = None
+        self._stop_at: tuple[int, bool] = (0, False)
+        self._standing = asyncio.Event()
 
     @abstractmethod
     async def __aenter__(self) -> Self: ...
@@ -134,19 +142,28 @@ class Plane(ABC):
     async def start_operator(self) -> None:
         """Start it and wait until it has filled its caches."""
 
-    @abstractmethod
     async def stop_operator(self) -> None:
         """Kill it: nothing in flight is finished."""
+        if self._operator is not None:
+            await end(self._operator)
+            self._operator = None
 
-    @abstractmethod
     def kill_at(self, step: int, *, answered: bool = False) -> asyncio.Event:
         """From now on the operator stands still at its ``step``-th write: before it is sent, or after it was done but not yet
         answered. The event tells that it stands there. 0 lets it go on."""
+        self._stop_at = (step, answered)
+        self._standing = asyncio.Event()
+        return self._standing
 
-    @property
-    @abstractmethod
-    def line(self) -> "Line":
-        """The line between the operator and the API server, which can be disturbed."""
+    async def stand_still(self, *, answered: bool) -> None:
+        """Called around each write of the operator."""
+        step, after = self._stop_at
+        if step == 0 or after != answered:
+            return
+        self._stop_at = (step - 1, after)
+        if step == 1:
+            self._standing.set()
+            await asyncio.Event().wait()
 
     # -- doing
 
@@ -284,6 +301,22 @@ class Plane(ABC):
     def deletions(self, *, since: int = 0) -> list[Recorded]:
         """Its deletions of single objects."""
         return [entry for entry in self.writes(since=since) if entry.request.method == "DELETE"]
+
+
+async def ready_or_dead(event: asyncio.Event, task: asyncio.Task[None]) -> None:
+    """Wait for ``event``; the death of ``task`` ends the wait with its error."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if task.done():
+        task.result()
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for its end; an error that it ended with is raised."""
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
 
 
 def lws_manifest(

@@ -7,10 +7,9 @@ a token from the API server, RBAC on, its webhooks registered by URL on loopback
 import asyncio
 import random
 import socket
-from contextlib import suppress
 from typing import Any, Self
 
-from tests.planes.plane import NAMESPACE, Line, Plane
+from tests.planes.plane import NAMESPACE, Plane, end, ready_or_dead
 from tests.planes.realplane.controlplane import ControlPlane
 from tests.planes.sandbox_plane import RecordingTransport
 
@@ -49,17 +48,12 @@ class RealPlane(Plane):
     """One control plane, one operator with the shipped rights, and simulated nodes."""
 
     def __init__(self, *, nodes: int = 4, seed: int = 1, settings: Settings | None = None) -> None:
-        self.clock = SystemClock()
-        self.requests = []
-        self._line = Line()
-        self._stop_at: tuple[int, bool] = (0, False)
-        self._standing = asyncio.Event()
+        super().__init__(clock=SystemClock())
         self._nodes = nodes
         self._rng = random.Random(seed)
         self._settings = settings or Settings()
         self.control = ControlPlane()
         self._kubelets: asyncio.Task[None] | None = None
-        self._operator: asyncio.Task[None] | None = None
         self._clients: list[Client] = []
         self._token = ""
 
@@ -99,31 +93,7 @@ class RealPlane(Plane):
         )
         operator = Operator(client, config=config, clock=self.clock, rng=self._rng)
         self._operator = asyncio.create_task(operator.run(), name="operator")
-        await _ready(operator.ready, self._operator)
-
-    async def stop_operator(self) -> None:
-        if self._operator is not None:
-            await _cancel(self._operator)
-            self._operator = None
-
-    @property
-    def line(self) -> Line:
-        return self._line
-
-    def kill_at(self, step: int, *, answered: bool = False) -> asyncio.Event:
-        self._stop_at = (step, answered)
-        self._standing = asyncio.Event()
-        return self._standing
-
-    async def stand_still(self, *, answered: bool) -> None:
-        """Called around each write of the operator."""
-        step, after = self._stop_at
-        if step == 0 or after != answered:
-            return
-        self._stop_at = (step - 1, after)
-        if step == 1:
-            self._standing.set()
-            await asyncio.Event().wait()
+        await ready_or_dead(operator.ready, self._operator)
 
     async def _install(self) -> None:
         """What ``regroup manifests --only crds,namespace,rbac | kubectl apply --server-side -f -`` does, and a token."""
@@ -162,7 +132,7 @@ class RealPlane(Plane):
             options=options,
         )
         self._kubelets = asyncio.create_task(kubelets.run(), name="kubelets")
-        await _ready(kubelets.ready, self._kubelets)
+        await ready_or_dead(kubelets.ready, self._kubelets)
 
     async def _lease_namespace(self) -> bool:
         try:
@@ -182,25 +152,10 @@ class RealPlane(Plane):
     async def _end(self) -> None:
         await self.stop_operator()
         if self._kubelets is not None:
-            await _cancel(self._kubelets)
+            await end(self._kubelets)
         for client in self._clients:
             await client.close()
         self.control.stop()
-
-
-async def _ready(event: asyncio.Event, task: asyncio.Task[None]) -> None:
-    """Wait for ``event``; the death of ``task`` ends the wait with its error."""
-    waiting = asyncio.create_task(event.wait())
-    await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    if task.done():
-        task.result()
-
-
-async def _cancel(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
 
 
 def _free_port() -> int:

@@ -3,18 +3,18 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol, Self
+from typing import Self
 
-from tests.planes.plane import NAMESPACE, Line, Plane, Recorded
+from tests.planes.plane import NAMESPACE, Plane, Recorded, end, ready_or_dead
 
 from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
 from regroup.leaderworkerset import schema, webhook
 from regroup.leaderworkerset.controller.setup import Settings, setup
 from regroup.runtime.admission import AdmissionServer
-from regroup.runtime.clock import Clock, LoopClock
+from regroup.runtime.clock import LoopClock
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
 from regroup.sandbox.cluster import Cluster
@@ -31,23 +31,17 @@ class SandboxPlane(Plane):
     """A sandbox cluster and one operator, both deterministic."""
 
     def __init__(self, *, nodes: int = 6, seed: int = 1, settings: Settings | None = None) -> None:
-        self.clock = LoopClock(start=START)
-        self.requests = []
-        self._line = Line()
-        self._stop_at: tuple[int, bool] = (0, False)
-        self._standing = asyncio.Event()
+        super().__init__(clock=LoopClock(start=START))
         self._rng = random.Random(seed)
         self._settings = settings or Settings()
         self.admission = AdmissionServer()
         webhook.register(self.admission)
         self.cluster = Cluster(clock=self.clock, rng=self._rng, nodes=nodes, webhook_caller=self._call_webhook)
-        self._tasks: asyncio.TaskGroup | None = None
         self._cluster: asyncio.Task[None] | None = None
-        self._operator: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         self._cluster = asyncio.create_task(self.cluster.run(), name="cluster")
-        await _ready(self.cluster.ready, self._cluster)
+        await ready_or_dead(self.cluster.ready, self._cluster)
         self.client = self.cluster.client("kubectl")
         self.faults = Faults(self.client, clock=self.clock)
         await self.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
@@ -61,7 +55,7 @@ class SandboxPlane(Plane):
     async def __aexit__(self, *exc: object) -> None:
         await self.stop_operator()
         if self._cluster is not None:
-            await _end(self._cluster)
+            await end(self._cluster)
 
     async def start_operator(self) -> None:
         client = Client(RecordingTransport(self.cluster.transport(), self), user_agent="regroup")
@@ -70,52 +64,16 @@ class SandboxPlane(Plane):
         manager.add(recorder.run, name="events")
         setup(manager, recorder=recorder, settings=self._settings, rng=self._rng)
         self._operator = asyncio.create_task(manager.run(), name="operator")
-        await _ready(manager.ready, self._operator)
-
-    async def stop_operator(self) -> None:
-        if self._operator is not None:
-            await _end(self._operator)
-            self._operator = None
-
-    @property
-    def line(self) -> Line:
-        return self._line
-
-    def kill_at(self, step: int, *, answered: bool = False) -> asyncio.Event:
-        self._stop_at = (step, answered)
-        self._standing = asyncio.Event()
-        return self._standing
-
-    async def stand_still(self, *, answered: bool) -> None:
-        """Called around each write of the operator."""
-        step, after = self._stop_at
-        if step == 0 or after != answered:
-            return
-        self._stop_at = (step - 1, after)
-        if step == 1:
-            self._standing.set()
-            await asyncio.Event().wait()
+        await ready_or_dead(manager.ready, self._operator)
 
     async def _call_webhook(self, url: str, body: bytes, ca_bundle: bytes | None, timeout: float) -> bytes:
         return await self.admission.handle(url.removeprefix(_HOST), body)
 
 
-class Watched(Protocol):
-    """A plane whose operator is watched at each of its writes."""
-
-    clock: Clock
-    requests: list[Recorded]
-
-    @property
-    def line(self) -> Line: ...
-
-    async def stand_still(self, *, answered: bool) -> None: ...
-
-
 class RecordingTransport:
     """The operator's line to the API server: notes what was asked, and disturbs what the suite wants disturbed."""
 
-    def __init__(self, inner: Transport, plane: Watched) -> None:
+    def __init__(self, inner: Transport, plane: Plane) -> None:
         self._inner = inner
         self._plane = plane
 
@@ -171,7 +129,7 @@ class _Answered:
 class _Disturbed:
     """A watch on a line that may be held up or dead."""
 
-    def __init__(self, inner: Stream, plane: Watched, *, read_timeout: float) -> None:
+    def __init__(self, inner: Stream, plane: Plane, *, read_timeout: float) -> None:
         self._inner = inner
         self._line = plane.line
         self._read_timeout = read_timeout
@@ -189,18 +147,3 @@ class _Disturbed:
 
     async def read(self) -> bytes:
         return await self._inner.read()
-
-
-async def _ready(event: asyncio.Event, task: asyncio.Task[None]) -> None:
-    """Wait for ``event``; the death of ``task`` ends the wait with its error."""
-    waiting = asyncio.create_task(event.wait())
-    await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    if task.done():
-        task.result()
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task

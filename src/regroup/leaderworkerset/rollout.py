@@ -73,8 +73,19 @@ def plan(
 
 def max_unavailable_of_set(*, replicas: int, strategy: Strategy) -> int:
     """``updateStrategy.rollingUpdate.maxUnavailable`` of the leader StatefulSet (3.1)."""
+    surge, unavailable = _limits(strategy, replicas)
+    return max(1, unavailable + surge)
+
+
+def _limits(strategy: Strategy, replicas: int) -> tuple[int, int]:
+    """Surge and unavailable groups in numbers.
+
+    A percentage that was fine for one count may be nothing for another, and scaling passes no admission: one group may then be
+    unavailable, or the rollout would stand still for ever (case C108).
+    """
     surge = min(scaled(strategy.max_surge, replicas, up=True), replicas)
-    return max(1, scaled(strategy.max_unavailable, replicas, up=False) + surge)
+    unavailable = scaled(strategy.max_unavailable, replicas, up=False)
+    return (surge, unavailable) if surge or unavailable else (0, 1)
 
 
 def _plan(
@@ -82,8 +93,7 @@ def _plan(
 ) -> Target:
     if current is None:
         return Target(0, replicas, "the leader set does not exist yet")
-    surge = min(scaled(strategy.max_surge, replicas, up=True), replicas)
-    unavailable = scaled(strategy.max_unavailable, replicas, up=False)
+    surge, unavailable = _limits(strategy, replicas)
     burst, running = replicas + surge, current.replicas
     unready = sum(1 for index in range(replicas) if not states.get(index, MISSING).done)
     wanted = replicas + max(0, unready - unavailable) if unready <= surge else burst
