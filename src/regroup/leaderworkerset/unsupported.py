@@ -13,8 +13,6 @@ from regroup.leaderworkerset import types
 from regroup.leaderworkerset.problem import Problem
 from regroup.leaderworkerset.types import LeaderWorkerSet
 
-_TEMPLATE = "spec.leaderWorkerTemplate"
-
 
 @dataclass(frozen=True, slots=True)
 class Missing:
@@ -32,17 +30,6 @@ MISSING: tuple[Missing, ...] = (
     Missing("spec.groupIdentity", lambda lws: _unless(lws.spec.group_identity, types.ORDINAL)),
     Missing("spec.groupReplacementPolicy", lambda lws: _unless(lws.spec.group_replacement_policy, types.POST_TERMINATION)),
     Missing("spec.scheduling", lambda lws: lws.spec.scheduling),
-    Missing(
-        f"{_TEMPLATE}.subGroupPolicy",
-        lambda lws: (
-            None
-            if lws.template.sub_group_policy is None
-            else {
-                "subGroupPolicyType": lws.template.sub_group_policy.type,
-                "subGroupSize": lws.template.sub_group_policy.size,
-            }
-        ),
-    ),
 )
 
 
