@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from tests.leaderworkerset.lws_api_builders import lws_dict, rolling
 
+from regroup.kube.problem import Problem, summary
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.defaults import default
-from regroup.leaderworkerset.problem import Problem, summary
 from regroup.leaderworkerset.validation import validate_create, validate_update
 
 T = "spec.leaderWorkerTemplate"

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
+from regroup.kube.canonical import canonical, covers
 from regroup.kube.meta import HasMeta, owner_reference
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import StatefulSet
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.canonical import canonical, covers
 from regroup.leaderworkerset.environment import leader_address, requests_tpus
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.leaderworkerset.revision import Data, revision_name

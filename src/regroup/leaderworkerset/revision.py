@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
+from regroup.kube.canonical import canonical
 from regroup.kube.workloads import ControllerRevision
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.canonical import canonical
 from regroup.leaderworkerset.types import (
     SHARED,
     LeaderWorkerSet,

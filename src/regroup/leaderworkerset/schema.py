@@ -7,18 +7,10 @@ Pod templates are open: the fields that people get wrong most are typed, everyth
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from regroup.kube.schema import Schema, array_of, integer, obj, open_object, string
 from regroup.leaderworkerset import types
 from regroup.leaderworkerset.keys import GROUP, LEADERWORKERSETS
-from regroup.leaderworkerset.template_schema import (
-    Schema,
-    array_of,
-    claim_template,
-    integer,
-    obj,
-    open_object,
-    pod_template,
-    string,
-)
+from regroup.leaderworkerset.template_schema import claim_template, pod_template
 
 _SHORT_NAME = "lws"
 

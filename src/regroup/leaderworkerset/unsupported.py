@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from regroup.kube.problem import Problem
 from regroup.leaderworkerset import types
-from regroup.leaderworkerset.problem import Problem
 from regroup.leaderworkerset.types import LeaderWorkerSet
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from regroup.kube.problem import Problem, not_supported
 from regroup.leaderworkerset import keys, types
-from regroup.leaderworkerset.problem import Problem, not_supported
 from regroup.leaderworkerset.rollout import scaled
 from regroup.leaderworkerset.types import LeaderWorkerSet, LeaderWorkerTemplate
 

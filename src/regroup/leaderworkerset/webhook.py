@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from regroup.kube.problem import summary
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.defaults import default
 from regroup.leaderworkerset.keys import GROUP, LEADERWORKERSETS
 from regroup.leaderworkerset.pod_admission import PodRefused, mutate_pod
-from regroup.leaderworkerset.problem import summary
 from regroup.leaderworkerset.types import DEPRECATED_DEFAULT
 from regroup.leaderworkerset.unsupported import unsupported
 from regroup.leaderworkerset.validation import validate_create, validate_update

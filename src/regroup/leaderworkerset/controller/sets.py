@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import structlog
 
+from regroup.kube.canonical import canonical, covers
 from regroup.kube.meta import HasMeta
 from regroup.kube.resources import CONTROLLER_REVISIONS, SERVICES, STATEFULSETS
 from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
 from regroup.leaderworkerset import budget, objects, revision, rollout
-from regroup.leaderworkerset.canonical import canonical, covers
 from regroup.leaderworkerset.controller.act import reference
 from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.memory import Groups

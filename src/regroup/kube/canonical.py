@@ -1,4 +1,4 @@
-"""One form for templates that mean the same (spec/leaderworkerset.md 3.5, Q30). Pure.
+"""One form for templates that mean the same (spec/leaderworkerset.md 3.5, Q30; spec/omenative.md 5.1). Pure.
 
 A template reaches us as its author wrote it, as a Go program wrote it out again (``resources: {}``, ``creationTimestamp: null``,
 ``1`` for ``1000m``), or with the API server's defaults. What differs only in that is equal here.

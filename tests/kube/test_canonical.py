@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regroup.leaderworkerset.canonical import canonical, covers
+from regroup.kube.canonical import canonical, covers
 
 AUTHOR = {
     "spec": {
