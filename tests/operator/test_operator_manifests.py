@@ -11,6 +11,7 @@ from tests.runtime.edges_plane import NAMESPACE, START, Log
 
 from regroup.kube.pod import Pod
 from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, PODS, SERVICES, STATEFULSETS, VALIDATING_WEBHOOKS
+from regroup.leaderworkerset.gang import Provider
 from regroup.leaderworkerset.keys import LEADERWORKERSETS, NAME
 from regroup.operator.config import SERVICE, OperatorConfig
 from regroup.operator.manifests import PARTS, ManifestOptions, manifests
@@ -95,6 +96,37 @@ def test_chosen_namespaces_get_roles_and_no_cluster_wide_right_to_workloads() ->
         for resource in rule["resources"]
     }
     assert cluster_wide == {"nodes", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+
+
+@pytest.mark.parametrize(
+    ("provider", "expected"),
+    [
+        (Provider.NONE, set()),
+        (Provider.VOLCANO, {("scheduling.volcano.sh", "podgroups", "get list watch create patch")}),
+        (
+            Provider.KUBERNETES,
+            {
+                ("scheduling.k8s.io", "workloads", "get list watch create patch"),
+                ("scheduling.k8s.io", "podgroups", "get list watch create patch delete"),
+            },
+        ),
+    ],
+)
+def test_rights_for_gangs(provider: Provider, expected: set[tuple[str, str, str]]) -> None:
+    """spec/leaderworkerset.md 8.5: rights on scheduling objects only where a provider needs them, which the operator is told."""
+    documents = manifests(ManifestOptions(scheduler_provider=provider))
+    rules = [rule for document in documents for rule in document.get("rules", ())]
+    found = {
+        (group, resource, " ".join(rule["verbs"]))
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if group.startswith("scheduling.")
+    }
+    assert found == expected
+    (args,) = [one["spec"]["template"]["spec"]["containers"][0]["args"] for one in documents if one["kind"] == "Deployment"]
+    told = args[args.index("--scheduler-provider") + 1] if "--scheduler-provider" in args else "none"
+    assert told == str(provider)
 
 
 @pytest.mark.parametrize("namespaces", [(), ("a", "b")])

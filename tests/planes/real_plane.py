@@ -90,6 +90,7 @@ class RealPlane(Plane):
             webhook_url=f"https://127.0.0.1:{port}",
             node_loss_grace=self._settings.node_loss_grace,
             workers=self._settings.workers,
+            scheduler_provider=self._settings.scheduler_provider,
         )
         operator = Operator(client, config=config, clock=self.clock, rng=self._rng)
         self._operator = asyncio.create_task(operator.run(), name="operator")
@@ -97,7 +98,9 @@ class RealPlane(Plane):
 
     async def _install(self) -> None:
         """What ``regroup manifests --only crds,namespace,rbac | kubectl apply --server-side -f -`` does, and a token."""
-        for body in manifests.manifests(manifests.ManifestOptions(), only=("crds", "namespace", "rbac")):
+        for body in manifests.manifests(
+            manifests.ManifestOptions(scheduler_provider=self._settings.scheduler_provider), only=("crds", "namespace", "rbac")
+        ):
             meta = body["metadata"]
             await self.client.apply(_INSTALLED[body["kind"]], meta["name"], body, namespace=meta.get("namespace"))
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": TOKEN_SECONDS}}

@@ -35,7 +35,7 @@ class SandboxPlane(Plane):
         self._rng = random.Random(seed)
         self._settings = settings or Settings()
         self.admission = AdmissionServer()
-        webhook.register(self.admission)
+        webhook.register(self.admission, provider=self._settings.scheduler_provider)
         self.cluster = Cluster(clock=self.clock, rng=self._rng, nodes=nodes, webhook_caller=self._call_webhook)
         self._cluster: asyncio.Task[None] | None = None
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from regroup.cli.values import https_url, name_list, namespace, namespaces
+from regroup.leaderworkerset.gang import Provider
 from regroup.operator import manifests
 from regroup.operator.config import NAMESPACE
 from regroup.wire import yamlish
@@ -69,6 +70,13 @@ Examples:
     callback=_pem,
     help="PEM file that API servers shall trust.",
 )
+@click.option(
+    "--scheduler-provider",
+    type=click.Choice([str(one) for one in Provider]),
+    default=str(Provider.NONE),
+    show_default=True,
+    help="Who places groups as gangs: as `regroup run` is told, with the rights for it.",
+)
 def command(
     *,
     only: list[str],
@@ -78,6 +86,7 @@ def command(
     replicas: int,
     webhook_url: str,
     ca_bundle: bytes,
+    scheduler_provider: str,
 ) -> None:
     """Print CRDs, rights, webhooks and the Deployment as YAML."""
     options = manifests.ManifestOptions(
@@ -87,6 +96,7 @@ def command(
         namespaces=namespaces,
         webhook_url=webhook_url,
         ca_bundle=ca_bundle,
+        scheduler_provider=Provider(scheduler_provider),
     )
     documents = manifests.manifests(options, only=only)
     click.echo("---\n".join(yamlish.dump(document) for document in documents), nl=False)

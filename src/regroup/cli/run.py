@@ -14,6 +14,7 @@ import structlog
 from regroup.cli.connection import access, cluster_options
 from regroup.cli.errors import EXIT_CLUSTER, CommandFailed, cluster_failure
 from regroup.cli.values import namespace, namespaces
+from regroup.leaderworkerset.gang import Provider
 from regroup.operator.config import NAMESPACE, ConfigError, OperatorConfig
 from regroup.operator.start import NotInstalled, Operator
 from regroup.runtime import logging, loop
@@ -68,6 +69,13 @@ Every option can come from the environment, as REGROUP_<OPTION>: REGROUP_NAMESPA
 @click.option(
     "--workers", default=OperatorConfig.workers, show_default=True, help="Passes at the same time, for each controller."
 )
+@click.option(
+    "--scheduler-provider",
+    type=click.Choice([str(one) for one in Provider]),
+    default=str(Provider.NONE),
+    show_default=True,
+    help="Who places groups as gangs: Volcano, every group; Kubernetes itself, those with spec.scheduling.",
+)
 @click.option("--log-format", type=click.Choice(["console", "json"]), default="console", show_default=True)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True)
 def command(
@@ -85,6 +93,7 @@ def command(
     certificate_dir: Path | None,
     node_loss_grace: float,
     workers: int,
+    scheduler_provider: str,
     log_format: logging.LogFormat,
     log_level: str,
 ) -> None:
@@ -103,6 +112,7 @@ def command(
             certificate_dir=certificate_dir,
             node_loss_grace=node_loss_grace,
             workers=workers,
+            scheduler_provider=Provider(scheduler_provider),
         )
     except ConfigError as error:
         raise click.UsageError(str(error)) from error

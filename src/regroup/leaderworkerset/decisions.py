@@ -56,6 +56,8 @@ class Wait(Decision):
     pod: PodId | None = None
     missing: Sequence[str] = ()
     """Names of member pods that their set has not made yet: somebody else may have the name."""
+    on_pod: bool = False
+    """The event is about ``pod``, not about the LeaderWorkerSet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +146,14 @@ class CreateService(Decision):
     """Make the per-replica Service (3.4)."""
 
     leader: PodId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePodGroups(Decision):
+    """Make the PodGroups that the gang is placed by (3.6)."""
+
+    leader: PodId
+    names: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,11 @@ SUBGROUP_POLICY_TYPE = PREFIX + "subgroup-policy-type"
 SUBDOMAIN_POLICY = PREFIX + "subdomainPolicy"
 POD_TERMINATION_POLICY = PREFIX + "pod-termination-policy"
 LEADER_REQUESTS_TPUS = PREFIX + "leader-requests-tpus"
+WORKLOAD_SCHEDULING = PREFIX + "workload-aware-scheduling"
+"""On pods: the level at which ``spec.scheduling`` groups them."""
+WORKLOAD_NAME = PREFIX + "workload-name"
+SCHEDULING_LEVEL = PREFIX + "scheduling-level"
+"""Label of PodGroups."""
 AFTER_START_EXPERIMENT = PREFIX + "experimental-recreate-group-after-start"
 """Deprecated: its presence on a LeaderWorkerSet turns the AfterStart guard on (5.8)."""
 RESTART_COUNTS = PREFIX + "group-restart-counts"
@@ -73,6 +78,8 @@ RESERVED_POD_ANNOTATIONS = frozenset(
         SUBDOMAIN_POLICY,
         POD_TERMINATION_POLICY,
         LEADER_REQUESTS_TPUS,
+        WORKLOAD_SCHEDULING,
+        WORKLOAD_NAME,
         EXHAUSTED,
         RECOVER,
         RECREATE_PENDING,

@@ -13,7 +13,7 @@ from regroup.kube.canonical import canonical, covers
 from regroup.kube.meta import HasMeta, owner_reference
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import StatefulSet
-from regroup.leaderworkerset import keys
+from regroup.leaderworkerset import gang, keys
 from regroup.leaderworkerset.environment import leader_address, requests_tpus
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.leaderworkerset.revision import Data, revision_name
@@ -211,7 +211,7 @@ def _worker_annotations(lws: LeaderWorkerSet, leader: Pod) -> dict[str, str]:
 
 def _group_annotations(lws: LeaderWorkerSet) -> dict[str, str]:
     """What every pod of a group carries, for its admission."""
-    annotations = {keys.SIZE: str(lws.template.size)}
+    annotations = {keys.SIZE: str(lws.template.size), **gang.template_annotations(lws)}
     policy = lws.template.sub_group_policy
     wanted = [keys.EXCLUSIVE_TOPOLOGY]
     if policy is not None:

@@ -6,9 +6,10 @@ Must not know the LeaderWorkerSet: when a pod is admitted, everything it needs i
 import copy
 from typing import Any
 
-from regroup.leaderworkerset import keys
+from regroup.leaderworkerset import gang, keys
 from regroup.leaderworkerset.affinity import add_exclusive_affinity
 from regroup.leaderworkerset.environment import add_lws_variables, add_tpu_variables
+from regroup.leaderworkerset.gang import Provider
 from regroup.leaderworkerset.identity import group_key, hash_host_name, parent_and_ordinal, sha1_hex, subgroup_index, subgroup_key
 from regroup.leaderworkerset.types import HASH, LEADER_EXCLUDED, UNIQUE_PER_REPLICA
 
@@ -21,8 +22,8 @@ class PodRefused(ValueError):
     """The pod carries our label but cannot be a member; the message says why."""
 
 
-def mutate_pod(pod: Pod, *, namespace: str, random_key: str) -> Pod:
-    """The pod as it is to be admitted: labels, host name, subdomain, affinity, gate, environment.
+def mutate_pod(pod: Pod, *, namespace: str, random_key: str, provider: Provider = Provider.NONE) -> Pod:
+    """The pod as it is to be admitted: labels, host name, subdomain, affinity, gate, PodGroup, environment.
 
     ``random_key`` is used only for a Hash leader that has no key yet. A pod without our ``name`` label comes back as it is; a pod
     that went through here already comes back equal (B15). Raises ``PodRefused``.
@@ -40,6 +41,7 @@ def mutate_pod(pod: Pod, *, namespace: str, random_key: str) -> Pod:
     else:
         _worker(metadata, size=size)
     _subgroup_affinity(spec, labels, annotations)
+    _join_pod_group(metadata, spec, provider)
     add_tpu_variables(pod, size=size)
     add_lws_variables(pod, namespace=namespace)
     return pod
@@ -105,6 +107,18 @@ def _subgroup_affinity(spec: dict[str, Any], labels: dict[str, str], annotations
     topology = annotations.get(keys.SUBGROUP_EXCLUSIVE_TOPOLOGY)
     if topology and keys.SUBGROUP_KEY in labels:
         add_exclusive_affinity(spec, topology_key=topology, label=keys.SUBGROUP_KEY, value=labels[keys.SUBGROUP_KEY])
+
+
+def _join_pod_group(metadata: dict[str, Any], spec: dict[str, Any], provider: Provider) -> None:
+    """Name the PodGroup that the pod is placed with (3.6, 3.8 step 4). Without a provider nobody would make one."""
+    labels, annotations = metadata["labels"], metadata.get("annotations") or {}
+    if provider is Provider.VOLCANO:
+        group, revision = labels.get(keys.GROUP_INDEX, ""), labels.get(keys.REVISION, "")
+        metadata.setdefault("annotations", {})[gang.GROUP_NAME] = gang.volcano_name(
+            labels[keys.NAME], group=group, revision=revision
+        )
+    elif provider is Provider.KUBERNETES and (name := gang.native_name(labels, annotations)):
+        spec["schedulingGroup"] = {"podGroupName": name}
 
 
 def _number(annotations: dict[str, str], key: str) -> int:

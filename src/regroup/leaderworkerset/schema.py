@@ -218,7 +218,7 @@ def _scheduling() -> Schema:
     part: Mapping[str, Schema] = {
         "schedulingPolicy": open_object("How the pods of this level are scheduled together."),
         "schedulingConstraints": open_object("Where they may be placed."),
-        "disruptionMode": string("Whether they are disrupted one by one or all together."),
+        "disruptionMode": open_object("Whether they are disrupted one by one (single) or all together (all)."),
     }
     role = {**part, "resourceClaims": claims}
     replica = {

@@ -22,6 +22,8 @@ from regroup.leaderworkerset.rollout import MISSING, GroupState
 from regroup.runtime.conditions import set_conditions
 
 AVAILABLE, PROGRESSING, UPDATING, DEGRADED = "Available", "Progressing", "UpdateInProgress", "Degraded"
+SCHEDULING = "WorkloadSchedulingCreated"
+"""Of a LeaderWorkerSet with ``spec.scheduling``: whether the scheduler's objects exist. Says nothing of health."""
 ALL_READY, GROUPS_PROGRESSING, GROUPS_UPDATING = "AllGroupsReady", "GroupsProgressing", "GroupsUpdating"
 UNSCHEDULABLE, EXCEEDED, AS_EXPECTED = "GroupUnschedulable", "ReplicaRestartBudgetExceeded", "AsExpected"
 _NAMED = 4
@@ -70,14 +72,17 @@ class Tally:
     update_done: bool
 
 
-def tally(wanted: Wanted, groups: Iterable[GroupFacts], *, old: Sequence[Condition], now: datetime) -> Tally:
-    """Everything that the status says of the groups. ``old``: the conditions as they stand.
+def tally(
+    wanted: Wanted, groups: Iterable[GroupFacts], *, old: Sequence[Condition], now: datetime, also: Sequence[Condition] = ()
+) -> Tally:
+    """Everything that the status says of the groups. ``old``: the conditions as they stand; ``also``: ours that do not come from
+    the groups.
 
     Foreign conditions are kept as they are; none of ours is ever left out.
     """
     remembered = find_condition(old, MEMBERS_CONDITION)
     sums = _sum(wanted, groups, parse_record(remembered.message) if remembered is not None else {})
-    conditions = [*_explained(_phase(wanted, sums), sums), _degraded(sums)]
+    conditions = [*_explained(_phase(wanted, sums), sums), _degraded(sums), *also]
     if sums.record or remembered is not None:
         conditions.append(_condition(MEMBERS_CONDITION, MEMBERS_REASON, format_record(sums.record), status=True))
     stamped = [msgspec.structs.replace(condition, observed_generation=wanted.generation) for condition in conditions]

@@ -29,7 +29,6 @@ def _unless(value: Any, usual: Any) -> Any:
 MISSING: tuple[Missing, ...] = (
     Missing("spec.groupIdentity", lambda lws: _unless(lws.spec.group_identity, types.ORDINAL)),
     Missing("spec.groupReplacementPolicy", lambda lws: _unless(lws.spec.group_replacement_policy, types.POST_TERMINATION)),
-    Missing("spec.scheduling", lambda lws: lws.spec.scheduling),
 )
 
 

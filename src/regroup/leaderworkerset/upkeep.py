@@ -5,6 +5,7 @@ Rules: spec/leaderworkerset.md 3.3, 3.4, 4.3, 5.3, 6.7, 8.1, Q30.
 
 from regroup.leaderworkerset.decisions import (
     Admit,
+    CreatePodGroups,
     CreateService,
     CreateWorkers,
     Decision,
@@ -16,7 +17,7 @@ from regroup.leaderworkerset.decisions import (
 )
 from regroup.leaderworkerset.gate import admit_ordinal
 from regroup.leaderworkerset.keys import LEADER_NAME
-from regroup.leaderworkerset.view import GroupView, Owner, Rules, ServiceState, WorkerSet, is_gated
+from regroup.leaderworkerset.view import GroupView, Owner, PodGroupState, Rules, ServiceState, WorkerSet, is_gated
 
 
 def upkeep(view: GroupView) -> Decision:
@@ -40,6 +41,9 @@ def upkeep(view: GroupView) -> Decision:
         return Wait(rule="lws 3.4", why=why, event="FailedCreate", warning=True)
     if view.service is ServiceState.MISSING:
         return CreateService(rule="lws 3.4", why="the group has no Service yet", leader=pod_id(leader))
+    placing = _pod_groups(view)
+    if placing is not None:
+        return placing
     if is_gated(leader):
         admission = admit_ordinal(view)
         if admission.admitted:
@@ -48,6 +52,23 @@ def upkeep(view: GroupView) -> Decision:
     if rules.size == 1:
         return Stay(rule="lws 3.3", why="a group of one needs nothing more")
     return _worker_set(view, rules, owner)
+
+
+def _pod_groups(view: GroupView) -> Decision | None:
+    """The PodGroups exist before the gate is lifted (4.3, 3.6). A group that runs is not stopped for theirs."""
+    leader, groups = view.leader, view.pod_groups
+    assert leader is not None  # noqa: S101 - only asked with a leader
+    if groups.state is PodGroupState.MISSING:
+        why = f"the gang has no PodGroup yet: {', '.join(groups.missing)}"
+        return CreatePodGroups(rule="lws 3.6", why=why, leader=pod_id(leader), names=groups.missing)
+    if groups.state in {PodGroupState.NOT_WANTED, PodGroupState.THERE} or not is_gated(leader):
+        return None
+    if groups.state is PodGroupState.GOING:
+        return Wait(rule="lws 3.6", why=groups.why)
+    if groups.state is PodGroupState.FOREIGN:
+        event = "UnexpectedPodGroupOwner"
+        return Wait(rule="lws 3.6", why=groups.why, event=event, warning=True, pod=pod_id(leader), on_pod=True)
+    return Wait(rule="lws 3.6", why=groups.why, event="FailedCreate", warning=True)
 
 
 def _surplus(view: GroupView, owner: Owner) -> RemoveWorkers | None:

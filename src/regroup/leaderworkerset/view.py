@@ -160,6 +160,28 @@ class ServiceState(StrEnum):
     """Of that name, but terminating or controlled by another UID."""
 
 
+class PodGroupState(StrEnum):
+    """The PodGroups that a gang is placed by (3.6)."""
+
+    NOT_WANTED = "not wanted"
+    MISSING = "missing"
+    THERE = "there"
+    GOING = "going"
+    """Terminating, or of an earlier leader and about to be collected."""
+    FOREIGN = "foreign"
+    UNSERVED = "unserved"
+    """The cluster does not serve the API."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroups:
+    """State of a group's PodGroups: the worst of them. ``why`` is for a person where they are not as they should be."""
+
+    state: PodGroupState = PodGroupState.NOT_WANTED
+    missing: Sequence[str] = ()
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """One group at one moment."""
@@ -180,6 +202,7 @@ class GroupView:
     departed: Sequence[Departed] = ()
     worker_set: WorkerSet | None = None
     service: ServiceState = ServiceState.NOT_WANTED
+    pod_groups: PodGroups = PodGroups()
     nodes: Mapping[str, Node] = field(default_factory=dict)
     """Nodes that members are on; a node that is not here does not exist."""
     node_loss: NodeLossRule = NodeLossRule()

@@ -13,6 +13,8 @@ from typing import Any
 from regroup.kube.problem import summary
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.defaults import default
+from regroup.leaderworkerset.gang import Provider
+from regroup.leaderworkerset.gang_validation import scheduling_problems
 from regroup.leaderworkerset.keys import GROUP, LEADERWORKERSETS
 from regroup.leaderworkerset.pod_admission import PodRefused, mutate_pod
 from regroup.leaderworkerset.types import DEPRECATED_DEFAULT
@@ -33,11 +35,12 @@ Configuration = dict[str, Any]
 Operation = dict[str, Any]
 
 
-def register(server: AdmissionServer, *, rng: random.Random | None = None) -> None:
-    """Answer our three kinds of reviews on ``server``. ``rng`` draws the keys of Hash groups; the system's by default."""
+def register(server: AdmissionServer, *, rng: random.Random | None = None, provider: Provider = Provider.NONE) -> None:
+    """Answer our three kinds of reviews on ``server``. ``rng`` draws the keys of Hash groups, the system's by default;
+    ``provider`` schedules gangs."""
     server.register(MUTATE_LWS, mutate_lws)
-    server.register(VALIDATE_LWS, validate_lws)
-    server.register(MUTATE_POD, partial(admit_pod, rng=rng or random.SystemRandom()))
+    server.register(VALIDATE_LWS, partial(validate_lws, provider=provider))
+    server.register(MUTATE_POD, partial(admit_pod, rng=rng or random.SystemRandom(), provider=provider))
 
 
 def mutate_lws(request: AdmissionRequest) -> AdmissionResponse:
@@ -48,7 +51,7 @@ def mutate_lws(request: AdmissionRequest) -> AdmissionResponse:
     return patched(json_patch(obj, default(obj)), warnings=_deprecations(obj))
 
 
-def validate_lws(request: AdmissionRequest) -> AdmissionResponse:
+def validate_lws(request: AdmissionRequest, *, provider: Provider = Provider.NONE) -> AdmissionResponse:
     """Refuse what breaks a rule or asks for what this version cannot do."""
     obj, old = request.object, request.old_object
     if obj is None:
@@ -56,9 +59,9 @@ def validate_lws(request: AdmissionRequest) -> AdmissionResponse:
     if request.operation == "UPDATE" and old is not None:
         if (obj.get("metadata") or {}).get("deletionTimestamp"):
             return allowed()
-        problems = validate_update(obj, old) or unsupported(obj, old)
+        problems = validate_update(obj, old) or [*unsupported(obj, old), *scheduling_problems(obj, old, provider=provider)]
     else:
-        problems = validate_create(obj) or unsupported(obj)
+        problems = validate_create(obj) or [*unsupported(obj), *scheduling_problems(obj, provider=provider)]
     if not problems:
         return allowed()
     name = (obj.get("metadata") or {}).get("name") or request.name
@@ -66,14 +69,15 @@ def validate_lws(request: AdmissionRequest) -> AdmissionResponse:
     return denied(message, causes=[problem.cause() for problem in problems])
 
 
-def admit_pod(request: AdmissionRequest, *, rng: random.Random) -> AdmissionResponse:
+def admit_pod(request: AdmissionRequest, *, rng: random.Random, provider: Provider = Provider.NONE) -> AdmissionResponse:
     """Give a new pod of ours its place in the group."""
     pod = request.object
     if pod is None or request.operation != "CREATE":
         return allowed()
     try:
         key = "".join(rng.choices(_KEY_ALPHABET, k=_KEY_LENGTH))
-        return patched(json_patch(pod, mutate_pod(pod, namespace=request.namespace, random_key=key)))
+        admitted = mutate_pod(pod, namespace=request.namespace, random_key=key, provider=provider)
+        return patched(json_patch(pod, admitted))
     except PodRefused as error:
         return denied(str(error))
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from regroup.leaderworkerset.gang import Provider
+
 NAMESPACE = "regroup-system"
 """Where the operator lives unless told otherwise."""
 LEASE = "regroup"
@@ -37,6 +39,8 @@ class OperatorConfig:
     node_loss_grace: float = 60.0
     """How long a node must be lost before its Terminating pods are forced; 0 never forces (spec/leaderworkerset.md Q29)."""
     workers: int = 8
+    scheduler_provider: Provider = Provider.NONE
+    """Who schedules groups as gangs (spec/leaderworkerset.md 2.6, 3.6)."""
 
     def __post_init__(self) -> None:
         for flag, value in (("--metrics-port", self.metrics_port), ("--webhook-port", self.webhook_port)):

@@ -6,6 +6,7 @@ from typing import Any
 
 from regroup.leaderworkerset import schema as lws_schema
 from regroup.leaderworkerset import webhook as lws_webhook
+from regroup.leaderworkerset.gang import Provider
 from regroup.operator import rbac
 from regroup.operator.config import LEASE, NAMESPACE, SECRET, SERVICE, SERVICE_ACCOUNT
 
@@ -28,6 +29,8 @@ class ManifestOptions:
     webhook_url: str = ""
     """Webhooks by URL in place of a Service, for an operator that runs outside the cluster."""
     ca_bundle: bytes = b""
+    scheduler_provider: Provider = Provider.NONE
+    """Who schedules gangs; the operator gets the rights on its objects."""
 
 
 def crds(_: ManifestOptions) -> list[Manifest]:
@@ -50,9 +53,9 @@ def roles(options: ManifestOptions) -> list[Manifest]:
         *_role(SERVICE_ACCOUNT, options.namespace, rbac.home_rules(lease=LEASE, secret=SECRET), options),
     ]
     if not options.namespaces:
-        return [*result, *_cluster_role(f"{SERVICE_ACCOUNT}-workloads", rbac.workload_rules(), options)]
+        return [*result, *_cluster_role(f"{SERVICE_ACCOUNT}-workloads", rbac.workload_rules(options.scheduler_provider), options)]
     for name in options.namespaces:
-        result += _role(f"{SERVICE_ACCOUNT}-workloads", name, rbac.workload_rules(), options)
+        result += _role(f"{SERVICE_ACCOUNT}-workloads", name, rbac.workload_rules(options.scheduler_provider), options)
     return result
 
 
@@ -81,6 +84,8 @@ def deployment(options: ManifestOptions) -> list[Manifest]:
     args = ["run", "--log-format", "json", "--webhook-port", "9443", "--metrics-port", "8080"]
     if options.namespaces:
         args += ["--namespaces", ",".join(options.namespaces)]
+    if options.scheduler_provider is not Provider.NONE:
+        args += ["--scheduler-provider", str(options.scheduler_provider)]
     container: Manifest = {
         "name": "regroup",
         "image": options.image,

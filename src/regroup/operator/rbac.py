@@ -7,6 +7,8 @@ itself in its own namespace.
 from collections.abc import Sequence
 from typing import Any
 
+from regroup.leaderworkerset.gang import Provider
+
 Rule = dict[str, Any]
 
 
@@ -20,9 +22,10 @@ def _rule(group: str, resources: Sequence[str], verbs: Sequence[str], *, names: 
 _READ = ("get", "list", "watch")
 
 
-def workload_rules() -> list[Rule]:
-    """What the operator does in the namespaces whose groups it keeps."""
+def workload_rules(provider: Provider = Provider.NONE) -> list[Rule]:
+    """What the operator does in the namespaces whose groups it keeps; ``provider`` schedules gangs."""
     return [
+        *_gang_rules(provider),
         _rule("leaderworkerset.x-k8s.io", ["leaderworkersets"], [*_READ, "patch", "update"]),
         _rule("leaderworkerset.x-k8s.io", ["leaderworkersets/status"], ["get", "patch", "update"]),
         # Owner references that block their owner's deletion need this where OwnerReferencesPermissionEnforcement is on.
@@ -36,6 +39,20 @@ def workload_rules() -> list[Rule]:
         _rule("apps", ["controllerrevisions"], [*_READ, "create", "patch", "update", "delete"]),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
     ]
+
+
+def _gang_rules(provider: Provider) -> list[Rule]:
+    verbs = [*_READ, "create", "patch"]
+    match provider:
+        case Provider.VOLCANO:
+            return [_rule("scheduling.volcano.sh", ["podgroups"], verbs)]
+        case Provider.KUBERNETES:
+            return [
+                _rule("scheduling.k8s.io", ["workloads"], verbs),
+                _rule("scheduling.k8s.io", ["podgroups"], [*verbs, "delete"]),
+            ]
+        case Provider.NONE:
+            return []
 
 
 def cluster_rules(*, webhooks: Sequence[str]) -> list[Rule]:

@@ -52,13 +52,17 @@ class Operator:
         self._log = log or structlog.get_logger("operator")
         self.metrics = Metrics()
         self.admission = AdmissionServer(log=self._log)
-        lws_webhook.register(self.admission)
+        lws_webhook.register(self.admission, provider=config.scheduler_provider)
         self.manager = Manager(client, clock=clock, rng=rng, namespaces=config.namespaces, metrics=self.metrics)
         self.recorder = EventRecorder(client, component=COMPONENT, instance=config.identity, clock=clock)
         lws_setup.setup(
             self.manager,
             recorder=self.recorder,
-            settings=lws_setup.Settings(node_loss_grace=config.node_loss_grace, workers=config.workers),
+            settings=lws_setup.Settings(
+                node_loss_grace=config.node_loss_grace,
+                workers=config.workers,
+                scheduler_provider=config.scheduler_provider,
+            ),
             metrics=self.metrics,
         )
         self._election: Election | None = None

@@ -12,13 +12,15 @@ from regroup.kube.meta import ObjectRef, object_ref
 from regroup.kube.pod import Pod
 from regroup.kube.resources import PODS, SERVICES, STATEFULSETS
 from regroup.kube.workloads import Service, StatefulSet
-from regroup.leaderworkerset import objects
+from regroup.leaderworkerset import gang, objects
 from regroup.leaderworkerset.controller import podwrites
 from regroup.leaderworkerset.controller.counters import Counters
+from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.observe import Stores
 from regroup.leaderworkerset.controller.podwrites import Overtaken
 from regroup.leaderworkerset.decisions import (
     Admit,
+    CreatePodGroups,
     CreateService,
     CreateWorkers,
     Decision,
@@ -84,8 +86,10 @@ class Actor:
         counters: Counters,
         stores: Stores,
         expectations: Expectations[GroupKey],
+        gangs: Gangs,
     ) -> None:
         self._client = client
+        self._gangs = gangs
         self._stores = stores
         self._expectations = expectations
         self._recorder = recorder
@@ -115,6 +119,8 @@ class Actor:
                 self._expect_pod(target, await podwrites.lift_gate(self._client, target.leader))
             case CreateService():
                 await self._create_service(target)
+            case CreatePodGroups():
+                await self._create_pod_groups(decision, target)
             case CreateWorkers():
                 await self._create_workers(target)
             case RepairWorkers():
@@ -123,7 +129,7 @@ class Actor:
                 await self._remove_workers(decision, target)
             case Wait() if decision.event:
                 kind: EventType = "Warning" if decision.warning else "Normal"
-                self._tell(target, kind, decision.event, decision.why, related=decision.pod)
+                self._tell(target, kind, decision.event, decision.why, related=decision.pod, on_pod=decision.on_pod)
             case _:
                 pass
 
@@ -208,6 +214,52 @@ class Actor:
             self._tell(target, "Warning", "FailedCreate", f"Service {name} was not created: {error}")
             raise
         self._expectations.expect_created(target.view.key, uid=made.metadata.uid, by_uid=self._stores.services.by_uid)
+
+    async def _create_pod_groups(self, decision: CreatePodGroups, target: Target) -> None:
+        for wanted in gang.wanted(target.leader, provider=self._gangs.provider):
+            if wanted.name in decision.names:
+                await self._create_pod_group(wanted, target)
+
+    async def _create_pod_group(self, wanted: gang.Wanted, target: Target) -> None:
+        served = self._gangs.served
+        assert served is not None  # noqa: S101 - what is not served is waited for, not created
+        source = target.at_revision or target.owner
+        if served.workloads is None:
+            body = gang.volcano_pod_group(source, leader=target.leader, name=wanted.name)
+        else:
+            workload = served.workloads.get(source.namespace, gang.workload_name(source))
+            if workload is None:
+                raise Overtaken(f"the Workload of {source.metadata.key} does not exist yet")
+            body = gang.native_pod_group(
+                source, leader=target.leader, wanted=wanted, workload_uid=workload.metadata.uid, version=served.version
+            )
+        try:
+            made = await self._client.create(served.pod_group, body, namespace=source.namespace, type=gang.PodGroup)
+        except AlreadyExists:
+            made = await self._adopt_pod_group(body, target)
+        except ApiError as error:
+            self._tell(target, "Warning", "FailedCreate", f"PodGroup {wanted.name} was not created: {error}")
+            raise
+        self._expectations.expect_created(target.view.key, uid=made.metadata.uid, by_uid=self._gangs.pod_group_by_uid)
+
+    async def _adopt_pod_group(self, body: Mapping[str, Any], target: Target) -> gang.PodGroup:
+        """A PodGroup that the cache does not show: it is behind, or the object lacks our labels. The Go controller sets none."""
+        served, namespace, name = self._gangs.served, target.view.key.namespace, body["metadata"]["name"]
+        assert served is not None  # noqa: S101 - as above
+        found = await self._client.get(served.pod_group, name, namespace=namespace, type=gang.PodGroup)
+        owner = found.metadata.controller
+        ours = {target.leader.metadata.uid, target.owner.metadata.uid}
+        if owner is None or owner.uid not in ours:
+            whose = f"{owner.kind} {owner.name}" if owner is not None else "somebody else"
+            why = f"PodGroup {name} exists and belongs to {whose}"
+            if owner is None or owner.kind != "Pod" or owner.name != target.leader.metadata.name:
+                meta = target.leader.metadata
+                self._tell(target, "Warning", "UnexpectedPodGroupOwner", why, related=PodId(meta.name, meta.uid), on_pod=True)
+            raise Overtaken(why)
+        if NAME in found.metadata.labels:
+            return found
+        patch = {"metadata": {"uid": found.metadata.uid, "labels": body["metadata"]["labels"]}}
+        return await self._client.merge_patch(served.pod_group, name, patch, namespace=namespace, type=gang.PodGroup)
 
     async def _create_workers(self, target: Target) -> None:
         namespace = target.view.key.namespace
@@ -295,13 +347,25 @@ class Actor:
         meta = target.leader.metadata
         self._tell(target, "Normal", "GroupReplacementAdmitted", what, related=PodId(meta.name, meta.uid))
 
-    def _tell(self, target: Target, kind: EventType, reason: str, message: str, *, related: PodId | None = None) -> None:
+    def _tell(
+        self,
+        target: Target,
+        kind: EventType,
+        reason: str,
+        message: str,
+        *,
+        related: PodId | None = None,
+        on_pod: bool = False,
+    ) -> None:
         if target.lws is None:
             return
         pod = None
         if related is not None:
             pod = ObjectRef(api_version="v1", kind="Pod", namespace=target.view.key.namespace, name=related.name, uid=related.uid)
-        self._recorder.event(reference(target.lws), type=kind, reason=reason, message=message, action=reason, related=pod)
+        about, beside = reference(target.lws), pod
+        if on_pod and pod is not None:
+            about, beside = pod, about
+        self._recorder.event(about, type=kind, reason=reason, message=message, action=reason, related=beside)
 
 
 def reference(lws: LeaderWorkerSet) -> ObjectRef:

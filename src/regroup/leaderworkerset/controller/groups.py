@@ -11,6 +11,7 @@ from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.resources import NODES, PODS
 from regroup.leaderworkerset.controller.act import Actor, Target
+from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.memory import Departures, Groups
 from regroup.leaderworkerset.controller.observe import Fresh, Observer, Stores
 from regroup.leaderworkerset.controller.podwrites import Overtaken
@@ -39,7 +40,7 @@ _FALLBACK = 10.0
 """Seconds until a group that waits for others is looked at again even if no event comes (4.3)."""
 
 
-_POLLED = frozenset({"lws 3.3", "lws 3.4", "lws 4.4", "lws 5.9"})
+_POLLED = frozenset({"lws 3.3", "lws 3.4", "lws 3.6", "lws 4.4", "lws 5.9"})
 """Rules whose waits end with an event that may be about an object that we do not watch."""
 
 
@@ -59,6 +60,7 @@ class GroupLooks:
         expectations: Expectations[GroupKey],
         on_change: Callable[[str, str], None],
         tallies: Tallies,
+        gangs: Gangs,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -70,6 +72,7 @@ class GroupLooks:
         self._expectations = expectations
         self._on_change = on_change
         self._tallies = tallies
+        self._gangs = gangs
         self._told: dict[GroupKey, tuple[str, str]] = {}
         self._missing: dict[GroupKey, float] = {}
         self._log = structlog.get_logger("leaderworkerset.group")
@@ -79,6 +82,7 @@ class GroupLooks:
         if not self._expectations.satisfied(key):
             # Our own last writes do not show in the cache yet. Their events bring the key back; the time is for a lost one.
             return Result(requeue_after=_BEHIND)
+        await self._gangs.ready()
         view = self._observer.group(key)
         now = self._clock.now()
         self._summarize(view)

@@ -11,6 +11,7 @@ from regroup.kube.pod import Pod
 from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
 from regroup.leaderworkerset import objects, revision
 from regroup.leaderworkerset.budget import COUNTED, CorruptCounts, counted_digest, counter_key, parse_counted, parse_counts
+from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.memory import Departures, Memo
 from regroup.leaderworkerset.keys import EXCLUSIVE_TOPOLOGY, LEADER_UID, RESTART_COUNTS, REVISION
 from regroup.leaderworkerset.members import MEMBERS_CONDITION, parse_record, recorded_workers
@@ -24,6 +25,7 @@ from regroup.leaderworkerset.view import (
     Membership,
     NodeLossRule,
     Owner,
+    PodGroups,
     Policy,
     Rules,
     ServiceState,
@@ -66,8 +68,9 @@ class Fresh:
 class Observer:
     """Views of groups. Keeps only what it worked out from objects that did not change since."""
 
-    def __init__(self, stores: Stores, departures: Departures, *, node_loss: NodeLossRule) -> None:
+    def __init__(self, stores: Stores, departures: Departures, *, node_loss: NodeLossRule, gangs: Gangs | None = None) -> None:
         self._stores = stores
+        self._gangs = gangs
         self._departures = departures
         self._node_loss = node_loss
         self._log = structlog.get_logger("leaderworkerset")
@@ -109,6 +112,7 @@ class Observer:
             departed=self._departures.of(key),
             worker_set=WorkerSet(set_object, drift) if set_object is not None else None,
             service=self._service(key, leader, rules),
+            pod_groups=self._gangs.state(leader, lws) if self._gangs is not None else PodGroups(),
             nodes=self._nodes((*pods, leader) if leader is not None else pods, fresh),
             node_loss=rule_for(lws.metadata.annotations, default=self._node_loss) if lws is not None else self._node_loss,
             count=count,

@@ -19,6 +19,7 @@ from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.memory import Groups
 from regroup.leaderworkerset.controller.observe import BY_LWS, Observer, Stores
 from regroup.leaderworkerset.controller.statuses import Statuses
+from regroup.leaderworkerset.controller.workloads import Workloads
 from regroup.leaderworkerset.facts import Summary, summarize
 from regroup.leaderworkerset.keys import REPLICAS, RESTART_COUNTS, REVISION
 from regroup.leaderworkerset.status import GroupFacts, Tally, Wanted, tally
@@ -60,6 +61,7 @@ class SetPasses:
         expectations: Expectations[Key],
         recorder: EventRecorder,
         statuses: Statuses,
+        workloads: Workloads,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -70,6 +72,7 @@ class SetPasses:
         self._expectations = expectations
         self._recorder = recorder
         self._statuses = statuses
+        self._workloads = workloads
         self._as_applied: dict[Key, tuple[Any, ...]] = {}
         self._told: dict[Key, str] = {}
         self._log = structlog.get_logger("leaderworkerset.set")
@@ -103,6 +106,7 @@ class SetPasses:
         current, is_new = await self._revision(key, lws, existing)
         await self._service(key, lws)
         self._told.pop(key, None)
+        scheduling, scheduling_again = await self._workloads.keep(key, lws)
         facts = self._facts(key, current)
         leader_set = await self._roll(key, lws, existing, current=current, is_new=is_new, facts=facts)
         config = lws.spec.rollout_strategy.rolling_update
@@ -111,14 +115,17 @@ class SetPasses:
             facts,
             old=lws.status.conditions,
             now=self._clock.now(),
+            also=[scheduling] if scheduling is not None else [],
         )
         again = await self._statuses.write(lws, result, replicas=leader_set.status.replicas if leader_set is not None else 0)
         await self._clean_up(lws, leader_set, current=current, result=result)
-        return Result(requeue_after=again)
+        times = [time for time in (again, scheduling_again) if time is not None]
+        return Result(requeue_after=min(times, default=None))
 
     def _forget(self, key: Key) -> None:
         self._expectations.forget(key)
         self._statuses.forget(key)
+        self._workloads.forget(key)
         self._as_applied.pop(key, None)
         self._told.pop(key, None)
 
@@ -297,6 +304,7 @@ class SetPasses:
         """Old revisions and counters, once nothing needs them (3.5, 5.5)."""
         if leader_set is None:
             return
+        await self._workloads.clean_up(lws, current=current, replicas=max(leader_set.replicas, lws.spec.replicas))
         if lws.metadata.annotations.get(RESTART_COUNTS):
             limit = max(leader_set.replicas, lws.spec.replicas)
             await self._prune_counters(lws, limit, current=current, done=result.update_done)

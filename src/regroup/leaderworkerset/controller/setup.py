@@ -13,15 +13,19 @@ from regroup.kube.resources import CONTROLLER_REVISIONS, NODES, PODS, SERVICES, 
 from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
 from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.counters import Counters
+from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.groups import GroupLooks
 from regroup.leaderworkerset.controller.memory import Departures, Groups
 from regroup.leaderworkerset.controller.observe import BY_GROUP, BY_LWS, BY_NODE, Observer, Stores
 from regroup.leaderworkerset.controller.sets import SetPasses
 from regroup.leaderworkerset.controller.statuses import Statuses
 from regroup.leaderworkerset.controller.tallies import Tallies
+from regroup.leaderworkerset.controller.workloads import Workloads
+from regroup.leaderworkerset.gang import PodGroup, Provider, Workload
 from regroup.leaderworkerset.keys import GROUP_INDEX, LEADER, LEADERWORKERSETS, NAME, ROLE
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import GroupKey, NodeLossRule, worker_index
+from regroup.runtime.cache import Informer
 from regroup.runtime.controller import Controller
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.expectations import Expectations
@@ -42,6 +46,8 @@ class Settings:
     """Groups that are worked on at the same time."""
     status_interval: float = 0.25
     """Least time between two writes of one status."""
+    scheduler_provider: Provider = Provider.NONE
+    """Who schedules gangs."""
 
 
 def setup(
@@ -75,7 +81,17 @@ class Wiring:
         self._stores = Stores(lws.store, pods.store, sets.store, services.store, revisions.store, nodes.store)
         self._departures = Departures()
         self._groups = Groups()
-        self._observer = Observer(self._stores, self._departures, node_loss=NodeLossRule(settings.node_loss_grace))
+        self._gangs = Gangs(
+            client,
+            cache,
+            provider=settings.scheduler_provider,
+            clock=clock,
+            namespaces=manager.namespaces,
+            on_served=self._gangs_served,
+        )
+        self._observer = Observer(
+            self._stores, self._departures, node_loss=NodeLossRule(settings.node_loss_grace), gangs=self._gangs
+        )
         counters = Counters(client, rng=rng)
         group_writes: Expectations[GroupKey] = Expectations(clock=clock)
         set_writes: Expectations[SetKey] = Expectations(clock=clock)
@@ -86,10 +102,18 @@ class Wiring:
             observer=self._observer,
             departures=self._departures,
             groups=self._groups,
-            actor=Actor(client, recorder=recorder, counters=counters, stores=self._stores, expectations=group_writes),
+            actor=Actor(
+                client,
+                recorder=recorder,
+                counters=counters,
+                stores=self._stores,
+                expectations=group_writes,
+                gangs=self._gangs,
+            ),
             expectations=group_writes,
             on_change=lambda namespace, name: self.sets.queue.add((namespace, name)),
             tallies=Tallies(metrics),
+            gangs=self._gangs,
         )
         passes = SetPasses(
             client,
@@ -108,6 +132,7 @@ class Wiring:
                 recorder=recorder,
                 interval=settings.status_interval,
             ),
+            workloads=Workloads(client, gangs=self._gangs, stores=self._stores, expectations=set_writes, recorder=recorder),
         )
         self.groups: Controller[GroupKey] = Controller(
             "lws-group", looks.look, clock=clock, workers=settings.workers, metrics=metrics
@@ -127,6 +152,13 @@ class Wiring:
         self.sets.watches(revisions, _lws_of)
         manager.add_controller(self.groups)
         manager.add_controller(self.sets)
+
+    def _gangs_served(self, groups: Informer[PodGroup], workloads: Informer[Workload] | None) -> None:
+        """The cluster serves what gangs are placed by: changes of it concern groups and LeaderWorkerSets from now on."""
+        self.groups.watches(groups, self._groups_of_pod_group)
+        if workloads is not None:
+            self.sets.watches(workloads, _lws_of)
+            self.groups.watches(workloads, self._groups_of_workload)
 
     # -- which groups a change concerns
 
@@ -175,6 +207,19 @@ class Wiring:
         index = (found.spec.selector or {}).get(GROUP_INDEX)
         if index:
             yield GroupKey(found.metadata.namespace, found.metadata.labels.get(NAME, ""), index)
+
+    def _groups_of_pod_group(self, change: Change[PodGroup]) -> Iterable[GroupKey]:
+        """The PodGroup of a gang came, went or is going."""
+        if change.old is None or change.new is None or change.old.metadata.deleting != change.new.metadata.deleting:
+            key = _group_of(change.object)
+            if key is not None:
+                yield key
+
+    def _groups_of_workload(self, change: Change[Workload]) -> Iterable[GroupKey]:
+        """Groups that wait for the Workload to appear."""
+        if change.new is not None and change.old is None:
+            meta = change.new.metadata
+            yield from self._groups.keys(meta.namespace, meta.labels.get(NAME, ""))
 
     def _groups_of_revision(self, change: Change[ControllerRevision]) -> Iterable[GroupKey]:
         """Groups that wait for a revision to appear."""
@@ -232,7 +277,7 @@ def _own_key(change: Change[LeaderWorkerSet]) -> Iterable[SetKey]:
     return ((found.namespace, found.name),) if found is not None else ()
 
 
-def _lws_of(change: Change[Service] | Change[ControllerRevision]) -> Iterable[SetKey]:
+def _lws_of(change: Change[Service] | Change[ControllerRevision] | Change[Workload]) -> Iterable[SetKey]:
     """Objects of a LeaderWorkerSet that are gone; that ours appeared is no news."""
     if change.new is not None or change.old is None:
         return ()
