@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from regroup.kube.problem import Problem
 from regroup.leaderworkerset import gang, keys, types
 from regroup.leaderworkerset.gang import Level, Provider
-from regroup.kube.problem import Problem
 from regroup.leaderworkerset.types import LeaderWorkerSet
 
 _PATH = "spec.scheduling"
