@@ -114,9 +114,33 @@ def _show_group(group: GroupReport, console: Console) -> None:
     console.print()
     console.print(table)
     console.print(f"policy {escape(group.policy)}, revision {escape(group.revision) or '-'}")
+    for title, text in (
+        ("budget", _budget(group)),
+        ("a failure now recreates from", group.recreation_permitted_from),
+        ("waits for", group.waits_for),
+        ("last failure", _last_failure(group)),
+    ):
+        if text:
+            console.print(f"{title}: {escape(text)}")
     for title, lines in (("facts", group.facts), ("failures", group.failures)):
         for line in lines:
             console.print(f"{title}: {escape(line)}")
+
+
+def _budget(group: GroupReport) -> str:
+    if group.restarts_allowed is None:
+        return ""
+    return f"{group.restarts_used} of {group.restarts_allowed} restarts used, {group.restarts_left} left"
+
+
+def _last_failure(group: GroupReport) -> str:
+    last = group.last_failure
+    if last is None:
+        return ""
+    container = f" container {last['container']}" if last["container"] else ""
+    code = "" if last["exitCode"] is None else f", exit code {last['exitCode']}"
+    reason = f" ({last['reason']})" if last["reason"] else ""
+    return f"{last['time'] or 'at an unknown time'} pod {last['pod']}{container}: {last['signal']}{code}{reason}"
 
 
 def _restarts(group: GroupReport) -> str:

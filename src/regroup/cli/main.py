@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "sandbox": ("regroup.cli.sandbox", "Run a local cluster with the operator inside."),
     "run": ("regroup.cli.run", "Run the operator against a cluster."),
     "explain": ("regroup.cli.explain", "Say what the operator sees and would do for each group, and why."),
+    "history": ("regroup.cli.history", "Show past restarts of groups: cause, pod, container, exit code, time."),
     "fault": ("regroup.cli.fault", "Break something in a sandbox: a container, a pod, a node, an image."),
     "manifests": ("regroup.cli.manifests", "Print what a cluster needs to run Regroup."),
 }

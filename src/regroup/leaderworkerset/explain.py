@@ -6,10 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from regroup.kube.pod import Pod
+from regroup.leaderworkerset import backoff
 from regroup.leaderworkerset.decide import decide
 from regroup.leaderworkerset.decisions import Decision, Defer, Exhaust, Recreate, Skip, Stay, Wait
 from regroup.leaderworkerset.facts import is_ready
 from regroup.leaderworkerset.failure import Failure, find_failures
+from regroup.leaderworkerset.history import restarts_of
 from regroup.leaderworkerset.start_state import expected_size, pending_because, start_state
 from regroup.leaderworkerset.view import GroupView, is_exhausted, is_gated, is_retained, worker_index
 from regroup.runtime.clock import timestamp
@@ -47,8 +49,15 @@ class GroupReport:
     last_failure: dict[str, Any] | None
     restarts_used: int | None
     restarts_allowed: int | None
+    restarts_left: int | None
+    """Recreations that the budget still permits; None without one."""
     next_permitted: str | None
     """When a deferred recreation is due, or when the group is looked at again; None when nothing is waited for."""
+    recreation_permitted_from: str | None
+    """When a failure would be answered by a recreation at the earliest; None where none would ever be: by policy, because the
+    budget is used up, or without a leader."""
+    waits_for: str | None
+    """What has to happen before the group goes on; None when it needs nothing."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -72,10 +81,13 @@ def explain_group(view: GroupView, *, now: datetime) -> GroupReport:
         revision=view.revision,
         members=(*(_member(pod) for pod in view.members), *(_member(pod, remnant=True) for pod in view.remnants)),
         failures=tuple(failure.sentence() for failure in failures),
-        last_failure=_evidence(failures[-1]) if failures else None,
+        last_failure=_evidence(failures[-1]) if failures else _last_ended(view),
         restarts_used=view.count if rules is not None and rules.counts else None,
         restarts_allowed=rules.max_restarts if rules is not None else None,
+        restarts_left=_left(view),
         next_permitted=timestamp(decision.again_at) if decision.again_at is not None else None,
+        recreation_permitted_from=_permitted_from(view, now=now),
+        waits_for=decision.why if isinstance(decision, Wait | Defer) else None,
     )
 
 
@@ -100,6 +112,30 @@ def _state(view: GroupView, decision: Decision) -> str:
         size = expected_size(view.members, fallback=rules.size)
         return {"started": "NotReady"}.get(start_state(view.members, size=size).state, "Starting")
     return "Starting"
+
+
+def _left(view: GroupView) -> int | None:
+    rules = view.rules
+    return None if rules is None or rules.max_restarts is None else max(0, rules.max_restarts - view.count)
+
+
+def _permitted_from(view: GroupView, *, now: datetime) -> str | None:
+    """By policy, budget and backoff alone (5.5, 5.7): a group that starts or goes may still be passed over then."""
+    rules, leader = view.rules, view.leader
+    if leader is None or leader.deleting or rules is None or not rules.policy.recreates or _left(view) == 0:
+        return None
+    created = leader.metadata.creation_timestamp
+    due = backoff.due(rules.backoff, count=view.count, created=created, now=now) if rules.backoff is not None else None
+    return timestamp(due or now)
+
+
+def _last_ended(view: GroupView) -> dict[str, Any] | None:
+    """The last container of the group that ended, where nothing of it is a failure now: started again by the kubelet under
+    policy None, or forgiven while the group started."""
+    entries = [entry for pod in view.members for entry in restarts_of(pod)]
+    if not entries:
+        return None
+    return max(entries, key=lambda entry: entry.at).failure()
 
 
 def _member(pod: Pod, *, remnant: bool = False) -> MemberReport:

@@ -24,6 +24,8 @@ LEADER_UID = OWN_PREFIX + "leader-uid"
 """On workers: the incarnation of the group, so that one DELETE of a collection can hit no other."""
 
 # Annotations.
+EVIDENCE = OWN_PREFIX + "evidence"
+"""On events: the failure behind them, as JSON, for ``regroup history``."""
 SIZE = PREFIX + "size"
 REPLICAS = PREFIX + "replicas"
 LEADER_NAME = PREFIX + "leader-name"

@@ -8,6 +8,7 @@ can be sent again without telling it twice. Events are told, not state: one that
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha1
@@ -93,6 +94,7 @@ class _Pending:
     regarding: ObjectRef
     related: ObjectRef | None
     time: datetime
+    annotations: Mapping[str, str]
     attempts: int = 0
 
 
@@ -115,9 +117,20 @@ class EventRecorder:
         self._noted = self._written = self._aggregated = self._dropped = self._failed = 0
 
     def event(
-        self, regarding: ObjectRef, *, type: EventType, reason: str, message: str, action: str, related: ObjectRef | None = None
+        self,
+        regarding: ObjectRef,
+        *,
+        type: EventType,
+        reason: str,
+        message: str,
+        action: str,
+        related: ObjectRef | None = None,
+        annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Note an event about ``regarding``. Never blocks and never raises; texts are cut to the API's limits."""
+        """Note an event about ``regarding``. Never blocks and never raises; texts are cut to the API's limits.
+
+        ``annotations`` are for machines; those of the first of a series stay.
+        """
         self._noted += 1
         key = _Key(
             regarding=f"{regarding.kind}/{regarding.namespace}/{regarding.name}/{regarding.uid}",
@@ -144,7 +157,7 @@ class EventRecorder:
         moment = self._clock.now()
         namespace = regarding.namespace or "default"
         self._remember(key, _Series(namespace, self._name(regarding, key, moment), 1, now, moment, due=now + SERIES_REFRESH))
-        self._pending.append(_Pending(key, regarding, related, moment))
+        self._pending.append(_Pending(key, regarding, related, moment, annotations or {}))
         self._wake.set()
 
     async def run(self) -> None:
@@ -250,7 +263,11 @@ class EventRecorder:
         body: dict[str, Any] = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": series.name, "namespace": series.namespace},
+            "metadata": {
+                "name": series.name,
+                "namespace": series.namespace,
+                **({"annotations": dict(entry.annotations)} if entry.annotations else {}),
+            },
             "eventTime": micro_timestamp(entry.time),
             "reportingController": self._component,
             "reportingInstance": self._instance,

@@ -36,8 +36,10 @@ from regroup.leaderworkerset.decisions import (
     Skip,
     Wait,
 )
+from regroup.leaderworkerset.history import evidence
 from regroup.leaderworkerset.keys import (
     ABSORBED_RESTARTS,
+    EVIDENCE,
     EXHAUSTED,
     GROUP_INDEX,
     LEADER_UID,
@@ -145,7 +147,7 @@ class Actor:
         # of a later one can be hit; sets that we did not make lack it and are left to garbage collection.
         await self._end_workers(view, leader.uid)
         what = f"Recreating group {view.key.index} (leader pod {leader.name}): {decision.why}"
-        self._tell(target, "Normal", "RecreateGroup", what, related=leader)
+        self._tell(target, "Normal", "RecreateGroup", what, related=leader, evidence=evidence(decision, view))
 
     async def _exhaust(self, decision: Exhaust, target: Target) -> None:
         """Mark and retain the leader first, then the workers, then delete (5.6.1): a crash in between is finished later."""
@@ -160,7 +162,14 @@ class Actor:
         if decision.delete:
             await self._delete_leader(view, decision.leader)
         what = f"Group {view.key.index} used up its restart budget and is retained: {decision.why}"
-        self._tell(target, "Warning", "ReplicaRestartBudgetExceeded", what, related=decision.leader)
+        self._tell(
+            target,
+            "Warning",
+            "ReplicaRestartBudgetExceeded",
+            what,
+            related=decision.leader,
+            evidence=evidence(decision, view),
+        )
 
     async def _recover(self, decision: Recover, target: Target) -> None:
         """The count goes first: a crash after it leaves the group retained and the request standing (5.6.4)."""
@@ -180,7 +189,8 @@ class Actor:
         if decision.unschedulable:
             first = decision.failures[0]
             what = f"Group {target.view.key.index} is not recreated: pod {decision.unschedulable} cannot be scheduled"
-            self._tell(target, "Warning", "GroupUnschedulable", what, related=PodId(first.pod, first.uid))
+            noted = evidence(decision, target.view)
+            self._tell(target, "Warning", "GroupUnschedulable", what, related=PodId(first.pod, first.uid), evidence=noted)
 
     async def _defer(self, decision: Defer, target: Target) -> None:
         note = {RECREATE_PENDING: str(decision.count + 1)}
@@ -190,7 +200,8 @@ class Actor:
         self._expect_pod(target, written)
         group = target.view.key.index
         what = f"Group {group} is recreated in {decision.remaining} s (restart count {decision.count}): {decision.why}"
-        self._tell(target, "Warning", "GroupRestartBackoff", what, related=decision.leader)
+        noted = evidence(decision, target.view)
+        self._tell(target, "Warning", "GroupRestartBackoff", what, related=decision.leader, evidence=noted)
 
     async def _force(self, decision: Force, target: Target) -> None:
         namespace = target.view.key.namespace
@@ -199,7 +210,8 @@ class Actor:
         except (NotFound, Conflict) as error:
             raise Overtaken(f"pod {decision.pod.name}: {error}") from error
         what = f"Removed pod {decision.pod.name} of group {target.view.key.index} by force: {decision.why}"
-        self._tell(target, "Warning", "ForcedPodDeletion", what, related=decision.pod)
+        noted = evidence(decision, target.view)
+        self._tell(target, "Warning", "ForcedPodDeletion", what, related=decision.pod, evidence=noted)
 
     async def _create_service(self, target: Target) -> None:
         namespace = target.view.key.namespace
@@ -356,6 +368,7 @@ class Actor:
         *,
         related: PodId | None = None,
         on_pod: bool = False,
+        evidence: str = "",
     ) -> None:
         if target.lws is None:
             return
@@ -365,7 +378,15 @@ class Actor:
         about, beside = reference(target.lws), pod
         if on_pod and pod is not None:
             about, beside = pod, about
-        self._recorder.event(about, type=kind, reason=reason, message=message, action=reason, related=beside)
+        self._recorder.event(
+            about,
+            type=kind,
+            reason=reason,
+            message=message,
+            action=reason,
+            related=beside,
+            annotations={EVIDENCE: evidence} if evidence else None,
+        )
 
 
 def reference(lws: LeaderWorkerSet) -> ObjectRef:

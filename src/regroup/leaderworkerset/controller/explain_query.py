@@ -6,7 +6,7 @@ way) is not seen here. Reads only.
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.resources import CONTROLLER_REVISIONS, NODES, PODS, SERVICES, STATEFULSETS
 from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
+from regroup.leaderworkerset.controller.history_query import read_history
 from regroup.leaderworkerset.controller.memory import Departures
 from regroup.leaderworkerset.controller.observe import BY_GROUP, BY_LWS, BY_NODE, Observer, Stores
 from regroup.leaderworkerset.controller.setup import Settings
@@ -68,8 +69,28 @@ async def explain(
         keys = [key for key in keys if key.index == group] or _unknown(group, keys)
     # The reads were one after the other: a group that changed meanwhile can show a mix, which the next call does not.
     observer = Observer(stores, Departures(), node_loss=NodeLossRule(settings.node_loss_grace))
-    reports = tuple(explain_group(observer.group(key), now=now) for key in keys)
-    return Explanation(namespace, name, lws.spec.replicas, reports, notes)
+    reports = [explain_group(observer.group(key), now=now) for key in keys]
+    if any(report.last_failure is None for report in reports):
+        reports, told = await _with_past(client, lws, reports)
+        notes = [*notes, *told]
+    return Explanation(namespace, name, lws.spec.replicas, tuple(reports), notes)
+
+
+async def _with_past(
+    client: Client, lws: LeaderWorkerSet, reports: Sequence[GroupReport]
+) -> tuple[list[GroupReport], Sequence[str]]:
+    """The last failure of groups whose pods show none, from the events that tell of their recreation."""
+    try:
+        past = await read_history(client, lws.metadata.namespace, lws.metadata.name, group=None)
+    except Forbidden:
+        return list(reports), ["events may not be read with these credentials: past failures are not seen"]
+    newest = {entry.group: entry for entry in past.entries if entry.failed_at is not None or entry.container}
+    return [
+        replace(report, last_failure=newest[report.group].failure())
+        if report.last_failure is None and report.group in newest
+        else report
+        for report in reports
+    ], []
 
 
 async def _read(client: Client, lws: LeaderWorkerSet) -> tuple[Stores, list[str]]:
