@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real check format bench lock clean
+.PHONY: help setup demo test test-real check format bench bench-real lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -46,6 +46,10 @@ format: setup ## format and mend what ruff can mend
 
 bench: setup ## measure the budgets; JSON on standard output
 	@$(BIN)/python -m benchmarks
+
+bench-real: setup ## measure the operator on Kubernetes' own control plane (needs Go, or REGROUP_ASSETS)
+	@$(BIN)/python -m tests.planes.realplane.binaries >/dev/null
+	@$(BIN)/python -m benchmarks.anchor
 
 lock: ## pin all packages anew (needs uv)
 	uv pip compile pyproject.toml --no-emit-index-url --no-annotate --no-header --generate-hashes --upgrade -o requirements/run.lock

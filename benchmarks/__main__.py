@@ -21,7 +21,11 @@ _NO_QUESTIONS = {"__main__", "load", "report"}
 
 def questions() -> list[str]:
     """The names of all benchmarks: every module here that has a ``measure``."""
-    return sorted(module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name not in _NO_QUESTIONS)
+    return sorted(
+        module.name
+        for module in pkgutil.iter_modules(benchmarks.__path__)
+        if not module.ispkg and module.name not in _NO_QUESTIONS
+    )
 
 
 def _ask(name: str) -> dict[str, Any]:

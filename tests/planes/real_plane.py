@@ -10,7 +10,7 @@ import socket
 from typing import Any, Self
 
 from tests.planes.plane import NAMESPACE, Plane, end, ready_or_dead
-from tests.planes.realplane.controlplane import ControlPlane
+from tests.planes.realplane.controlplane import ControlPlane, Options
 from tests.planes.sandbox_plane import RecordingTransport
 
 from regroup.kube.resources import CRDS, NAMESPACES
@@ -47,15 +47,18 @@ TOKEN_SECONDS = 3600
 class RealPlane(Plane):
     """One control plane, one operator with the shipped rights, and simulated nodes."""
 
-    def __init__(self, *, nodes: int = 4, seed: int = 1, settings: Settings | None = None) -> None:
+    def __init__(
+        self, *, nodes: int = 4, seed: int = 1, settings: Settings | None = None, options: Options | None = None
+    ) -> None:
         super().__init__(clock=SystemClock())
         self._nodes = nodes
         self._rng = random.Random(seed)
         self._settings = settings or Settings()
-        self.control = ControlPlane()
+        self.control = ControlPlane(options=options)
         self._kubelets: asyncio.Task[None] | None = None
         self._clients: list[Client] = []
-        self._token = ""
+        self.token = ""
+        """The operator's credentials."""
 
     async def __aenter__(self) -> Self:
         # Not in a thread: the children are tied to the life of the thread that starts them.
@@ -64,7 +67,7 @@ class RealPlane(Plane):
             self.client = self._client(self.control.admin_token, name="kubectl")
             self.faults = Faults(self.client, clock=self.clock)
             await self._install()
-            await self._start_nodes()
+            await self.start_nodes()
             await self.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
             await self.start_operator()
         except BaseException:
@@ -78,8 +81,8 @@ class RealPlane(Plane):
         await self._end()
 
     async def start_operator(self) -> None:
-        port = _free_port()
-        client = Client(RecordingTransport(HttpTransport(self._access(self._token)), self), user_agent="regroup")
+        port = free_port()
+        client = Client(RecordingTransport(HttpTransport(self._access(self.token)), self), user_agent="regroup")
         self._clients.append(client)
         config = OperatorConfig(
             identity="test",
@@ -107,7 +110,7 @@ class RealPlane(Plane):
         answer: dict[str, Any] = await self.client.create(
             _ACCOUNTS, request, namespace=HOME, name=SERVICE_ACCOUNT, subresource="token"
         )
-        self._token = answer["status"]["token"]
+        self.token = answer["status"]["token"]
         await self.wait_for(self._established, timeout=30, what="the CRD is served")
 
     async def _established(self) -> bool:
@@ -116,7 +119,8 @@ class RealPlane(Plane):
         conditions = (crd.get("status") or {}).get("conditions") or []
         return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
-    async def _start_nodes(self) -> None:
+    async def start_nodes(self) -> None:
+        """Start whatever runs the pods and wait until its nodes are registered."""
         await self.wait_for(self._lease_namespace, timeout=30, what="namespace kube-node-lease is there")
         options = KubeletOptions(
             pull_time=0.05,
@@ -161,7 +165,8 @@ class RealPlane(Plane):
         self.control.stop()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
