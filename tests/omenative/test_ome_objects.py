@@ -185,13 +185,20 @@ def test_the_template_is_not_changed() -> None:
 
 
 def test_the_services_own_labels_and_annotations_reach_the_pods() -> None:
-    """1.2: labels are copied; keys of this API and kubectl's are not passed on, and the template wins."""
+    """1.2: labels are copied; what is only the replica's is not passed on, and the template wins."""
     pod = {**template(), "metadata": {"labels": {"team": "pod"}, "annotations": {"a": "pod"}}}
     of = single(
         pod=pod,
         metadata={
             "labels": {"team": "svc", "queue": "q"},
-            "annotations": {"a": "svc", "b": "svc", "ome.io/reset-instances": "all", "kubectl.kubernetes.io/x": "y"},
+            "annotations": {
+                "a": "svc",
+                "b": "svc",
+                "ome.io/reset-instances": "all",
+                "note": "of the replica itself",
+                "ome.io/revision-excluded-annotation-keys": "a,b",
+                "omenative.regroup.dev/inherited-labels": "queue,team",
+            },
         },
     )
     made = _pod(of, "p")["metadata"]

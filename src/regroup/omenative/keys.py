@@ -16,6 +16,8 @@ CLUSTER_BASE_MODELS = Resource(GROUP, VERSION, "clusterbasemodels", "ClusterBase
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 
 PREFIX = "ome.io/"
+OWN_PREFIX = "omenative.regroup.dev/"
+"""Of what upstream has no name for."""
 
 # Labels of pods (2.2).
 SERVICE = PREFIX + "inferenceservice"
@@ -39,6 +41,11 @@ RESET_INSTANCES = PREFIX + "reset-instances"
 RELEASE_HELD_REVISION = PREFIX + "release-held-revision"
 CONTROLLER_WRITE = PREFIX + "controller-write"
 PARENT_GENERATION = PREFIX + "parent-generation"
+INHERITED_LABELS = OWN_PREFIX + "inherited-labels"
+"""Which labels of a replica are copies of its service's: pods get them, and one that is taken off there goes here as well.
+``EXCLUDED_ANNOTATIONS`` says the same of annotations."""
+PROJECTED = OWN_PREFIX + "projected"
+"""Hash of a replica's spec as it was projected: admission tells by it whether an edit is ours."""
 
 # Others.
 SERVING_GATE = PREFIX + "serving"

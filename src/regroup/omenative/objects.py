@@ -20,7 +20,6 @@ Object = dict[str, Any]
 PREFERRED = "Preferred"
 REQUIRED = "Required"
 _HOSTNAME = "kubernetes.io/hostname"
-_FOREIGN_ANNOTATIONS = ("kubectl.kubernetes.io/", keys.PREFIX)
 _RESERVED_LABELS = frozenset(
     {
         keys.SERVICE,
@@ -68,7 +67,7 @@ def pod(replica: InferenceReplica, revision: Revision, create: CreatePod, *, ter
     multi_pod = any(one.name == LEADER for one in all_runners)
     metadata, spec = found.template.get("metadata") or {}, dict(found.template.get("spec") or {})
     labels = {
-        **_without_reserved(replica.metadata.labels),
+        **_without_reserved(_copied(replica, replica.metadata.labels, listed=keys.INHERITED_LABELS)),
         **_without_reserved(metadata.get("labels")),
         **component_labels(replica),
         keys.INSTANCE_INDEX: str(create.index),
@@ -94,7 +93,10 @@ def pod(replica: InferenceReplica, revision: Revision, create: CreatePod, *, ter
         "name": create.name,
         "namespace": replica.namespace,
         "labels": labels,
-        "annotations": {**_inherited(replica), **(metadata.get("annotations") or {})},
+        "annotations": {
+            **_copied(replica, replica.metadata.annotations, listed=keys.EXCLUDED_ANNOTATIONS),
+            **(metadata.get("annotations") or {}),
+        },
         "ownerReferences": [_owner(replica)],
     }
     if metadata.get("finalizers"):
@@ -175,13 +177,10 @@ def _with_term(spec: Object, kind: str, when: str, term: Object) -> Object:
     return {**spec, "affinity": {**affinity, kind: part}}
 
 
-def _inherited(replica: InferenceReplica) -> dict[str, str]:
-    """The service's annotations that its replica passes on."""
-    return {key: value for key, value in replica.metadata.annotations.items() if not _foreign(key)}
-
-
-def _foreign(key: str) -> bool:
-    return key.startswith(_FOREIGN_ANNOTATIONS)
+def _copied(replica: InferenceReplica, values: Mapping[str, str], *, listed: str) -> dict[str, str]:
+    """What the replica has from its service, by the list in its annotation ``listed``."""
+    names = replica.metadata.annotations.get(listed, "").split(",")
+    return {key: values[key] for key in names if key in values}
 
 
 def _without_reserved(labels: Mapping[str, str] | None) -> dict[str, str]:
