@@ -106,6 +106,8 @@ class ReplicaView:
     """Name of the wanted revision."""
     routing: Mapping[str, Routing] = field(default_factory=dict)
     """By revision hash."""
+    stable_ready: frozenset[str] = frozenset()
+    """UIDs of the pods that the stable Service lists as ready: also workers, where the service itself declares none (2.5)."""
     headless_listed: frozenset[str] = frozenset()
     """UIDs of the pods that the headless Service lists: the base of "available" (3.4)."""
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
