@@ -17,6 +17,7 @@ from regroup.runtime.admission import AdmissionServer
 from regroup.runtime.clock import LoopClock
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
+from regroup.runtime.metrics import Metrics
 from regroup.sandbox.cluster import Cluster
 from regroup.sandbox.faults import Faults
 from regroup.wire.client import Client
@@ -62,7 +63,8 @@ class SandboxPlane(Plane):
         manager = Manager(client, clock=self.clock, rng=self._rng)
         recorder = EventRecorder(client, component="leaderworkerset", instance="test", clock=self.clock)
         manager.add(recorder.run, name="events")
-        setup(manager, recorder=recorder, settings=self._settings, rng=self._rng)
+        self.metrics = Metrics()
+        setup(manager, recorder=recorder, settings=self._settings, metrics=self.metrics, rng=self._rng)
         self._operator = asyncio.create_task(manager.run(), name="operator")
         await ready_or_dead(manager.ready, self._operator)
 

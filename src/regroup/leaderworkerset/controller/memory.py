@@ -87,5 +87,12 @@ class Groups:
         for index in list(self.of(namespace, lws)):
             yield GroupKey(namespace, lws, index)
 
+    def exhausted(self) -> Iterator[tuple[tuple[str, str], int]]:
+        """Each LeaderWorkerSet with groups that are retained because they used up their budget, and how many."""
+        for owner, groups in self._known.items():
+            count = sum(1 for summary in groups.values() if summary is not None and summary.exhausted)
+            if count:
+                yield owner, count
+
     def __len__(self) -> int:
         return sum(len(groups) for groups in self._known.values())

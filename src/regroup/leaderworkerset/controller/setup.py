@@ -92,6 +92,7 @@ class Wiring:
         self._observer = Observer(
             self._stores, self._departures, node_loss=NodeLossRule(settings.node_loss_grace), gangs=self._gangs
         )
+        self._tallies = Tallies(metrics, exhausted=self._groups.exhausted)
         counters = Counters(client, rng=rng)
         group_writes: Expectations[GroupKey] = Expectations(clock=clock)
         set_writes: Expectations[SetKey] = Expectations(clock=clock)
@@ -112,7 +113,7 @@ class Wiring:
             ),
             expectations=group_writes,
             on_change=lambda namespace, name: self.sets.queue.add((namespace, name)),
-            tallies=Tallies(metrics),
+            tallies=self._tallies,
             gangs=self._gangs,
         )
         passes = SetPasses(
@@ -196,6 +197,7 @@ class Wiring:
             return
         if new is None:
             self._observer.forget(found.metadata.uid)
+            self._tallies.forget(found.namespace, found.name)
         if old is None or new is None or _says_otherwise(old, new):
             yield from self._groups.keys(found.namespace, found.name)
 

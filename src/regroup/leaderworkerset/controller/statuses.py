@@ -9,7 +9,17 @@ from regroup.leaderworkerset import objects
 from regroup.leaderworkerset.controller.act import reference
 from regroup.leaderworkerset.controller.observe import Stores
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
-from regroup.leaderworkerset.status import ALL_READY, AVAILABLE, DEGRADED, EXCEEDED, Tally
+from regroup.leaderworkerset.status import (
+    ALL_READY,
+    AVAILABLE,
+    DEGRADED,
+    EXCEEDED,
+    GROUPS_PROGRESSING,
+    GROUPS_UPDATING,
+    PROGRESSING,
+    UPDATING,
+    Tally,
+)
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.runtime.clock import Clock
 from regroup.runtime.conditions import to_wire
@@ -107,6 +117,12 @@ class Statuses:
     def _tell(self, lws: LeaderWorkerSet, result: Tally) -> None:
         """Events for what became true, after the write that says so."""
         numbers = f"{result.ready} ready groups of {lws.spec.replicas} total groups"
+        # Progress that a failure leads to is told as that failure: a recreation costs two events, not four.
+        asked = lws.status.observed_generation != lws.metadata.generation
+        if asked and _became_true(PROGRESSING, lws, result):
+            self._event(lws, GROUPS_PROGRESSING, f"Replicas are progressing, with {numbers}")
+        if _became_true(UPDATING, lws, result):
+            self._event(lws, GROUPS_UPDATING, f"A rolling update is in progress, with {numbers}")
         if _became_true(AVAILABLE, lws, result):
             self._event(lws, ALL_READY, f"All replicas are ready, with {numbers}")
         if _became_true(DEGRADED, lws, result):
