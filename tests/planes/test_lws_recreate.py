@@ -116,7 +116,9 @@ async def test_a_rolling_update_replaces_each_pod_once(plane: Plane) -> None:
             seen[name].add(uid)
         assert {name: len(uids - {old[name]}) for name, uids in seen.items()} == dict.fromkeys(old, 1)
         assert await plane.events("RecreateGroup") == []
-        assert len(await plane.events("GroupsUpdating")) == 2
+        notes = [event.note for event in await plane.events("GroupsUpdating")]
+        assert len([note for note in notes if note.startswith("Updating groups")]) == 2, "a move of the partition each"
+        assert len([note for note in notes if "ready groups of 2 total groups" in note]) == 1, "the condition (7.6)"
 
 
 async def test_readiness_alone_is_no_failure(plane: Plane) -> None:
