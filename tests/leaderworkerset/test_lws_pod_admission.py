@@ -23,6 +23,9 @@ def _gates(pod: dict[str, Any]) -> list[str]:
     return [gate["name"] for gate in pod["spec"].get("schedulingGates", [])]
 
 
+TPU_CONTAINERS = [{"name": "c", "resources": {"limits": {"google.com/tpu": "4"}}}]
+
+
 def test_foreign_pods_are_left_alone() -> None:
     """3.8: a pod without our name label is returned untouched."""
     pod = {"metadata": {"name": "x", "labels": {"app": "x"}}, "spec": {"containers": []}}
@@ -174,6 +177,11 @@ def test_subgroups_in_hash_mode() -> None:
         (pod_dict("demo-0-x", annotations={keys.LEADER_NAME: "demo-0"}), "metadata.name: Invalid value: 'demo-0-x'"),
         (pod_dict("demo-0", index="0", annotations={keys.SIZE: "four"}), f"metadata.annotations[{keys.SIZE}]: Invalid value"),
         (pod_dict("demo-0", index="0", annotations={keys.SIZE: "0"}), f"metadata.annotations[{keys.SIZE}]: Invalid value"),
+        (pod_dict("demo-0", index="0", annotations={keys.SIZE: "9" * 5000}), f"metadata.annotations[{keys.SIZE}]: Invalid value"),
+        (
+            pod_dict("demo-0", index="0", annotations={keys.SIZE: "2000000000"}, spec={"containers": TPU_CONTAINERS}),
+            "at most 10000",
+        ),
         (pod_dict("demo-0-1", annotations={keys.SUBGROUP_SIZE: "-1"}), f"metadata.annotations[{keys.SUBGROUP_SIZE}]: Invalid"),
     ],
 )

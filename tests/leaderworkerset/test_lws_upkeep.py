@@ -107,3 +107,12 @@ def test_drift_of_an_old_revision_is_not_repaired() -> None:
     """Spec Q30, 6.4: the group's own revision rules, and its set is about to go."""
     odd = replace(view(), worker_set=WorkerSet(stateful_set(revision="r0"), ("template",)))
     assert isinstance(upkeep(odd), Stay)
+
+
+def test_missing_workers_of_the_largest_group_are_counted_not_walked() -> None:
+    """Bounds (2.1): a group may want 2**31 - 1 pods; a pass names the first eight that are missing and counts the rest."""
+    size = 2**31 - 1
+    decision = upkeep(view(rules=replace(RULES, size=size), workers=(pod(1), pod(3)), worker_set=stateful_set(replicas=size - 1)))
+    assert isinstance(decision, Wait)
+    assert list(decision.missing) == [f"demo-0-{index}" for index in (2, 4, 5, 6, 7, 8, 9, 10)]
+    assert decision.why.startswith(f"{size - 3} worker pod(s) are not made yet: demo-0-2, demo-0-4")

@@ -19,7 +19,16 @@ from regroup.runtime.clock import LoopClock
 from regroup.runtime.controller import Controller, Result, TerminalError
 from regroup.runtime.metrics import Metrics
 from regroup.runtime.store import Change, Store
-from regroup.wire.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound, ServerError, TooManyRequests
+from regroup.wire.errors import (
+    AlreadyExists,
+    Conflict,
+    ConnectionFailed,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+)
 
 pytestmark = pytest.mark.looptime
 
@@ -235,8 +244,43 @@ async def test_api_failures_are_warned_of_and_what_the_server_asks_for_is_waited
 
     pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert pauses == pytest.approx([120, 1, 3, 0.04, 300], abs=0.01)
-    assert {entry["log_level"] for entry in logs} == {"warning"}
+    assert [entry["failures"] for entry in logs if entry["log_level"] == "warning"] == [1, 2, 4]
     assert controller.statistics().failed == 5
+
+
+async def test_a_failure_that_stays_is_told_less_and_less_often() -> None:
+    """A wrong manifest fails for hours: its first failure is told at once, then every doubling; the counter has them all."""
+
+    async def reconcile(key: str) -> Result:
+        raise Invalid(422, message="spec.replicas: Invalid value")
+
+    controller = _controller(reconcile)
+    with capture_logs() as logs:
+        async with _running(controller):
+            controller.queue.add("a")
+            await asyncio.sleep(3600)
+
+    failed = controller.statistics().failed
+    assert failed > 16
+    told = [entry["failures"] for entry in logs if entry["log_level"] == "warning"]
+    assert told == [number for number in (1, 2, 4, 8, 16, 32, 64) if number <= failed]
+
+
+async def test_what_an_ending_namespace_refuses_is_no_news() -> None:
+    """A namespace that is being deleted takes no new object: the pass is retried quietly until its objects are gone."""
+    cause = {"reason": "NamespaceTerminating", "message": "namespace team is being terminated", "field": "metadata.namespace"}
+
+    async def reconcile(key: str) -> Result:
+        raise Forbidden(403, message="is forbidden", status={"details": {"causes": [cause]}})
+
+    controller = _controller(reconcile)
+    with capture_logs() as logs:
+        async with _running(controller):
+            controller.queue.add("a")
+            await asyncio.sleep(60)
+
+    assert controller.statistics().failed > 5
+    assert {entry["log_level"] for entry in logs} == {"debug"}
 
 
 async def test_a_pass_that_is_too_slow_is_cut_off_and_tried_again() -> None:

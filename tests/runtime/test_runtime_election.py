@@ -117,6 +117,19 @@ async def test_a_stop_in_the_middle_of_a_renewal_gives_the_lease_back(moment: fl
     assert (await lease_of(api)).spec.holder_identity == ""
 
 
+async def test_a_release_that_always_meets_another_write_ends_in_time() -> None:
+    """C126: the stop tries again after each conflict, a pause apart, and gives up within its limit."""
+    api = await start_api()
+    one = Candidate(api, "one")
+    await one.leading.wait()
+    api.faults.fail(409, match=Match(verb="update", resource="leases"), times=1000)
+    api.asked()
+    began = api.clock.monotonic()
+    await one.stop()
+    assert RELEASE_LIMIT <= api.clock.monotonic() - began <= 5
+    assert 10 <= sum(entry.verb == "update" for entry in api.asked()) <= 100
+
+
 async def test_a_stop_while_the_lease_is_being_taken_gives_it_back() -> None:
     """Cancelled between the request that took it and its answer: nobody has to wait for it to run out."""
     api = await start_api()

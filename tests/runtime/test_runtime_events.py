@@ -169,6 +169,19 @@ async def test_names_are_valid_and_never_collide() -> None:
     assert all(len(name) <= 253 and "-." not in name for name in names)
 
 
+async def test_names_sort_by_time() -> None:
+    """kubectl get and describe show events in the order of their names: what was told first comes first."""
+    api = await start_api()
+    recorder = recorder_on(api)
+    async with running(recorder):
+        for number in range(12):
+            tell(recorder, message=f"number {number:02}")
+            if number % 3:
+                await asyncio.sleep(0.01 if number % 2 else 7)
+    told = sorted(await stored(api), key=lambda event: event["metadata"]["name"])
+    assert [event["note"] for event in told] == [f"number {number:02}" for number in range(12)]
+
+
 async def test_what_has_no_namespace_is_told_in_default() -> None:
     """Events about nodes live in the namespace ``default``."""
     api = await start_api()

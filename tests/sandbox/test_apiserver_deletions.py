@@ -48,6 +48,20 @@ async def test_a_running_pod_gets_its_grace(api: Api) -> None:
     assert await api.names(PODS) == []
 
 
+@pytest.mark.parametrize("node", ["n", ""], ids=["bound, force deleted", "unbound"])
+async def test_a_pod_without_grace_is_marked_before_it_goes(api: Api, node: str) -> None:
+    """Seen on a real API server (1.36): MODIFIED with deletionTimestamp and grace 0, then DELETED with a version of its own."""
+    made = await api.pod("p", node=node)
+    async with api.watch(f"{PODS}?resourceVersion={made['metadata']['resourceVersion']}") as watch:
+        await api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0} if node else {})
+        seen = [await watch.next() for _ in range(2)]
+    assert [event["type"] for event in seen] == ["MODIFIED", "DELETED"]
+    first, last = (event["object"]["metadata"] for event in seen)
+    for meta in (first, last):
+        assert (meta["deletionGracePeriodSeconds"], meta["deletionTimestamp"]) == (0, "2026-01-01T00:00:00Z")
+    assert int(made["metadata"]["resourceVersion"]) < int(first["resourceVersion"]) < int(last["resourceVersion"])
+
+
 async def test_a_shorter_grace_wins_a_longer_does_not(api: Api) -> None:
     """A second deletion can only hurry."""
     await api.pod("p", node="n")

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.sandbox.controllers_plane import Plane, control_plane
 
 from regroup.kube.resources import CONFIGMAPS, CRDS, SECRETS
@@ -12,6 +13,15 @@ from regroup.wire.resource import Resource
 pytestmark = pytest.mark.looptime
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
+WIDGET_CRD: dict[str, Any] = {
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "scope": "Namespaced",
+        "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+    },
+}
 
 
 def owner(obj: dict[str, Any], *, kind: str = "ConfigMap", api_version: str = "v1", blocking: bool = True) -> dict[str, Any]:
@@ -75,8 +85,23 @@ async def test_a_kind_that_is_not_served_keeps_its_dependents() -> None:
     """Nothing is known of such an owner: the object stays."""
     async with control_plane(garbage.setup) as plane:
         await configmap(plane, "kept", {"apiVersion": "nowhere.io/v1", "kind": "Ghost", "name": "g", "uid": "g"})
-        await plane.settle(120)
+        with capture_logs() as logs:
+            await plane.settle(120)
         assert await maps(plane) == ["kept"]
+        assert [entry for entry in logs if entry["log_level"] not in {"debug", "info"}] == []
+
+
+async def test_a_dependent_that_came_before_its_owners_kind_is_judged_when_the_kind_comes() -> None:
+    """The owner's kind is served from some moment on: a dependent whose owner never existed goes then, and one whose owner
+    exists stays until that goes."""
+    async with control_plane(garbage.setup) as plane:
+        ghost = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "none", "uid": "none"}
+        await configmap(plane, "orphan", ghost)
+        await plane.settle(60)
+        assert await maps(plane) == ["orphan"]
+        await plane.create(CRDS, WIDGET_CRD, namespace=None)
+        await plane.settle(5)
+        assert await maps(plane) == []
 
 
 async def test_foreground_deletion_takes_the_dependents_first() -> None:
@@ -138,19 +163,8 @@ async def test_orphaned_dependents_stay_without_their_reference() -> None:
 
 async def test_kinds_that_appear_later_are_collected_too() -> None:
     """A CRD that is made while the collector runs: its objects as owners and as dependents."""
-    crd = {
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-            "scope": "Namespaced",
-            "versions": [
-                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}},
-            ],
-        },
-    }
     async with control_plane(garbage.setup) as plane:
-        await plane.create(CRDS, crd, namespace=None)
+        await plane.create(CRDS, WIDGET_CRD, namespace=None)
         await plane.settle(2)
         widget = await plane.create(WIDGETS, {"metadata": {"name": "w"}})
         reference = owner(widget, kind="Widget", api_version="example.com/v1")

@@ -9,6 +9,7 @@ from regroup.kube.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
+    EVENTS,
     NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
@@ -116,6 +117,29 @@ async def test_a_deleted_namespace_without_held_objects_goes() -> None:
         assert await plane.find(NAMESPACES, "team", namespace=None) is None
         assert await plane.names(CONFIGMAPS, namespace="team") == []
         assert await plane.names(CONFIGMAPS) == ["a", "b"]
+
+
+async def test_events_go_with_their_namespace() -> None:
+    """A namespace of the same name begins without the events of the earlier one; those of other namespaces stay."""
+    async with control_plane(namespace.setup) as plane:
+        await plane.create(NAMESPACES, {"metadata": {"name": "team"}}, namespace=None)
+        for name in ("team", "default"):
+            body = {
+                "metadata": {"name": "web.1"},
+                "eventTime": "2026-03-01T12:00:00.000000Z",
+                "reportingController": "test",
+                "reportingInstance": "test",
+                "action": "Test",
+                "reason": "Test",
+                "type": "Normal",
+                "regarding": {"kind": "Pod", "namespace": name, "name": "web"},
+            }
+            await plane.create(EVENTS, body, namespace=name)
+        await plane.client.delete(NAMESPACES, "team")
+        await plane.settle(30)
+        assert await plane.find(NAMESPACES, "team", namespace=None) is None
+        assert await plane.names(EVENTS, namespace="team") == []
+        assert await plane.names(EVENTS) == ["web.1"]
 
 
 async def test_pods_of_a_lost_node_are_collected_after_the_quarantine() -> None:

@@ -7,6 +7,7 @@ from tests.sandbox.controllers_fixtures import NOW, claim, set_pod, stateful_set
 
 from regroup.sandbox.controllers.stateful.model import StatefulSet
 from regroup.sandbox.controllers.stateful.plan import (
+    NEW_PODS,
     Create,
     Delete,
     MakeClaims,
@@ -113,6 +114,22 @@ PARALLEL: list[tuple[str, dict[str, Any], tuple[Pod, ...], list[str]]] = [
 def test_a_parallel_set_waits_for_nothing(spec: dict[str, Any], pods: tuple[Pod, ...], wanted: list[str]) -> None:
     """Parallel: every ordinal on its own, whatever its neighbours do."""
     assert told(plan(observe(stateful_set(podManagementPolicy="Parallel", **spec), *pods))) == wanted
+
+
+@pytest.mark.parametrize("policy", ["Parallel", "OrderedReady"])
+@pytest.mark.parametrize("gate", [False, True], ids=["one at a time", "maxUnavailable"])
+def test_a_pass_is_no_longer_than_what_exists(policy: str, gate: bool) -> None:
+    """A set may want 2**31 - 1 pods: what one pass plans stays small, repairs what is there, and goes on in the next pass."""
+    pods = (set_pod(0), set_pod(2, labelled=False), set_pod(1_000_000, phase="Failed", ready=False))
+    made = plan(observe(stateful_set(replicas=2**31 - 1, podManagementPolicy=policy), *pods, gate=gate))
+    words = told(made)
+    if policy == "OrderedReady":
+        assert words == ["create 1 web-new"]
+        return
+    assert words[:3] == ["create 1 web-new", "repair web-2", "create 3 web-new"]
+    assert words[-1] == "delete web-1000000 terminal"
+    assert sum(word.startswith("create") for word in words) == NEW_PODS
+    assert made.update == ()
 
 
 def old(ordinal: int, **state: Any) -> Pod:

@@ -55,7 +55,7 @@ class Wait(Decision):
     warning: bool = False
     pod: PodId | None = None
     missing: Sequence[str] = ()
-    """Names of member pods that their set has not made yet: somebody else may have the name."""
+    """Names of the first member pods that their set has not made yet: somebody else may have the name."""
     on_pod: bool = False
     """The event is about ``pod``, not about the LeaderWorkerSet."""
 

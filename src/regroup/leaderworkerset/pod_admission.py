@@ -8,7 +8,7 @@ from typing import Any
 
 from regroup.leaderworkerset import gang, keys
 from regroup.leaderworkerset.affinity import add_exclusive_affinity
-from regroup.leaderworkerset.environment import add_lws_variables, add_tpu_variables
+from regroup.leaderworkerset.environment import add_lws_variables, add_tpu_variables, requests_tpus
 from regroup.leaderworkerset.gang import Provider
 from regroup.leaderworkerset.identity import group_key, hash_host_name, parent_and_ordinal, sha1_hex, subgroup_index, subgroup_key
 from regroup.leaderworkerset.types import HASH, LEADER_EXCLUDED, UNIQUE_PER_REPLICA
@@ -16,6 +16,10 @@ from regroup.leaderworkerset.types import HASH, LEADER_EXCLUDED, UNIQUE_PER_REPL
 Pod = dict[str, Any]
 
 _WORKLOADS = frozenset({"StatefulSet", "ReplicaSet"})
+_TPU_HOSTS = 10_000
+"""Hosts that are named in one variable at most: more names than that are no object that an API server stores."""
+_DIGITS = 10
+"""Of a number in an annotation: what fits into 31 bits has no more."""
 
 
 class PodRefused(ValueError):
@@ -42,6 +46,11 @@ def mutate_pod(pod: Pod, *, namespace: str, random_key: str, provider: Provider 
         _worker(metadata, size=size)
     _subgroup_affinity(spec, labels, annotations)
     _join_pod_group(metadata, spec, provider)
+    if size > _TPU_HOSTS and requests_tpus(spec):
+        raise PodRefused(
+            f"metadata.annotations[{keys.SIZE}]: Invalid value: {str(size)!r}: the pods of a group that requests TPUs are told "
+            f"the names of all its hosts, at most {_TPU_HOSTS}"
+        )
     add_tpu_variables(pod, size=size)
     add_lws_variables(pod, namespace=namespace)
     return pod
@@ -125,8 +134,9 @@ def _number(annotations: dict[str, str], key: str) -> int:
     value = annotations.get(key)
     if value is None:
         raise PodRefused(f"metadata.annotations[{key}]: Required value: pods of a LeaderWorkerSet carry it")
-    if not value.isdecimal() or not value.isascii() or int(value) < 1:
-        raise PodRefused(f"metadata.annotations[{key}]: Invalid value: {value[:64]!r}: must be a whole number of at least 1")
+    if not value.isdecimal() or not value.isascii() or len(value) > _DIGITS or int(value) < 1:
+        rule = f"must be a whole number of at least 1, of at most {_DIGITS} digits"
+        raise PodRefused(f"metadata.annotations[{key}]: Invalid value: {value[:64]!r}: {rule}")
     return int(value)
 
 

@@ -95,7 +95,8 @@ def _plan(
         return Target(0, replicas, "the leader set does not exist yet")
     surge, unavailable = _limits(strategy, replicas)
     burst, running = replicas + surge, current.replicas
-    unready = sum(1 for index in range(replicas) if not states.get(index, MISSING).done)
+    # Counted from what exists: replicas may be a million of which nothing is there yet.
+    unready = replicas - sum(state.done for index, state in states.items() if 0 <= index < replicas)
     wanted = replicas + max(0, unready - unavailable) if unready <= surge else burst
     if new_revision:
         return Target(min(replicas, running), replicas if running < replicas else wanted, "a new revision begins")
@@ -116,7 +117,7 @@ def _walk(states: Mapping[int, GroupState], *, running: int, step: int) -> int:
     while tail < running and states.get(running - 1 - tail, MISSING).done:
         tail += 1
     floor = max(0, running - tail - step)
-    partition = floor + sum(1 for index in range(floor) if not states.get(index, MISSING).ready)
+    partition = 2 * floor - sum(state.ready for index, state in states.items() if 0 <= index < floor)
     for index in range(min(partition, running - 1), floor - 1, -1):
         state = states.get(index, MISSING)
         if state.ready and not state.updated:

@@ -3,6 +3,8 @@
 Rules: spec/leaderworkerset.md 3.3, 3.4, 4.3, 5.3, 6.7, 8.1, Q30.
 """
 
+from itertools import islice
+
 from regroup.leaderworkerset.decisions import (
     Admit,
     CreatePodGroups,
@@ -16,8 +18,12 @@ from regroup.leaderworkerset.decisions import (
     pod_id,
 )
 from regroup.leaderworkerset.gate import admit_ordinal
+from regroup.leaderworkerset.identity import parent_and_ordinal
 from regroup.leaderworkerset.keys import LEADER_NAME
 from regroup.leaderworkerset.view import GroupView, Owner, PodGroupState, Rules, ServiceState, WorkerSet, is_gated
+
+_NAMED = 8
+"""Missing workers that a reason names at most."""
 
 
 def upkeep(view: GroupView) -> Decision:
@@ -103,18 +109,22 @@ def _worker_set(view: GroupView, rules: Rules, owner: Owner) -> Decision:
     if drift and workers.revision == view.revision:
         why = f"{', '.join(drift)} of worker set {workers.name} differ from the group's revision"
         return RepairWorkers(rule="lws Q30", why=why, set_name=workers.name, set_uid=workers.uid, fields=drift)
-    missing = _missing(view, rules)
+    missing, count = _missing(view, rules)
     if missing:
-        why = f"{len(missing)} worker pod(s) are not made yet: {', '.join(missing[:8])}"
+        why = f"{count} worker pod(s) are not made yet: {', '.join(missing)}"
         return Wait(rule="lws 3.3", why=why, missing=missing)
     return Stay(rule="lws 5.10", why="the group has all that it needs")
 
 
-def _missing(view: GroupView, rules: Rules) -> list[str]:
-    """Names of workers that do not exist under any UID of ours."""
+def _missing(view: GroupView, rules: Rules) -> tuple[list[str], int]:
+    """The first workers that do not exist under any UID of ours, by name, and how many they are in all. No group is walked to
+    its end: its size may be anything that fits into 31 bits."""
     there = {pod.metadata.name for pod in view.pods}
     name = view.worker_set.name if view.worker_set is not None else ""
-    return [one for index in range(1, rules.size) if (one := f"{name}-{index}") not in there]
+    absent = (one for index in range(1, rules.size) if (one := f"{name}-{index}") not in there)
+    places = (parent_and_ordinal(one) for one in there)
+    present = sum(place is not None and place[0] == name and 1 <= place[1] < rules.size for place in places)
+    return list(islice(absent, _NAMED)), rules.size - 1 - present
 
 
 def _missing_workers(view: GroupView, rules: Rules) -> Decision:

@@ -17,7 +17,15 @@ from regroup.runtime.cache import Informer
 from regroup.runtime.clock import Clock
 from regroup.runtime.queue import BACKOFF_CAP, QueueClosed, QueueStatistics, WorkQueue
 from regroup.runtime.store import Change
-from regroup.wire.errors import AlreadyExists, ApiError, Conflict, NotFound, TooManyRequests, WireError
+from regroup.wire.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    TooManyRequests,
+    WireError,
+    is_namespace_terminating,
+)
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=HasMeta)
@@ -165,8 +173,11 @@ class Controller(Generic[K]):
             self._log.debug("pass met a change", key=str(key), error=str(error)[:300])
         except WireError as error:
             self._fail(key, at_least=_asked_to_wait(error))
-            self._log.warning(
-                "pass failed; it is tried again", key=str(key), error=str(error)[:500], failures=self.queue.failures(key)
+            failures = self.queue.failures(key)
+            # A failure that stays is told the 1st, 2nd, 4th, 8th ... time; what a namespace that ends refuses is no news.
+            loud = failures.bit_count() == 1 and not is_namespace_terminating(error)
+            (self._log.warning if loud else self._log.debug)(
+                "pass failed; it is tried again", key=str(key), error=str(error)[:500], failures=failures
             )
         except TimeoutError:
             self._timed_out += 1

@@ -25,6 +25,8 @@ from regroup.wire.errors import AlreadyExists, Conflict, Forbidden, NotFound, Un
 JITTER = 1.2
 RELEASE_LIMIT = 3.0
 """Seconds for giving the lease back at the stop: the process must end soon (case C126)."""
+RELEASE_PAUSE = 0.1
+"""Seconds between two tries of that, when somebody else's write came in between."""
 
 
 class LeadershipLost(Exception):
@@ -218,8 +220,10 @@ class Election:
             return
         try:
             async with asyncio.timeout(RELEASE_LIMIT):
-                while not await self._try_release():
-                    pass
+                while True:
+                    if await self._try_release():
+                        return
+                    await asyncio.sleep(RELEASE_PAUSE)
         except (WireError, TimeoutError) as error:
             why = str(error)[:300] or "timed out"
             self._log.warning("lease not released; the next leader waits for it to run out", error=why)

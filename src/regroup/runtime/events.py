@@ -20,7 +20,15 @@ from regroup.kube.meta import ObjectRef
 from regroup.kube.resources import EVENTS
 from regroup.runtime.clock import Clock, micro_timestamp
 from regroup.wire.client import Client
-from regroup.wire.errors import AlreadyExists, ConnectionFailed, NotFound, ServerError, TooManyRequests, WireError
+from regroup.wire.errors import (
+    AlreadyExists,
+    ConnectionFailed,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    WireError,
+    is_namespace_terminating,
+)
 
 NOTE_LIMIT = 1024
 """``note`` of events.k8s.io/v1: at most 1 kB."""
@@ -254,7 +262,10 @@ class EventRecorder:
         self._answered = True
 
     def _complain(self, error: WireError) -> None:
-        """One warning for a row of failures."""
+        """One warning for a row of failures; none when it is only that a namespace ends."""
+        if is_namespace_terminating(error):
+            self._log.debug("event not written", error=str(error)[:300])
+            return
         (self._log.warning if self._answered else self._log.debug)("event not written", error=str(error)[:300])
         self._answered = False
 
@@ -316,7 +327,10 @@ class EventRecorder:
         return True
 
     def _name(self, regarding: ObjectRef, key: _Key, moment: datetime) -> str:
-        """``<object>.<hash>``: unique for what is told, when and by whom, within the limit for names."""
+        """``<object>.<time><hash>``: unique for what is told, when and by whom, within the limit for names.
+
+        The time comes first, because clients that do not sort show events in the order of their names.
+        """
         parts = (
             self._instance,
             key.regarding,
@@ -327,8 +341,9 @@ class EventRecorder:
             moment.isoformat(),
             str(self._noted),
         )
-        digest = sha1("\x00".join(parts).encode(errors="replace"), usedforsecurity=False).hexdigest()[:16]
-        return f"{regarding.name[:200].rstrip('-.')}.{digest}"
+        digest = sha1("\x00".join(parts).encode(errors="replace"), usedforsecurity=False).hexdigest()[:12]
+        nanoseconds = int(moment.timestamp() * 1e6) * 1000 + self._noted % 1000
+        return f"{regarding.name[:200].rstrip('-.')}.{nanoseconds:016x}{digest}"
 
 
 def _cut(text: str, limit: int) -> str:

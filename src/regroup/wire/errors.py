@@ -116,6 +116,11 @@ def api_error(
     return cls(code, reason=reason, message=message, status=status, retry_after=retry_after)
 
 
+def is_namespace_terminating(error: Exception) -> bool:
+    """Whether a write was refused because its namespace is being deleted: no try again will fare better."""
+    return isinstance(error, Forbidden) and any(cause.get("reason") == "NamespaceTerminating" for cause in error.causes)
+
+
 def _details(status: dict[str, Any]) -> dict[str, Any]:
     details = status.get("details")
     return details if isinstance(details, dict) else {}

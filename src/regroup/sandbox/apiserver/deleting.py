@@ -87,6 +87,9 @@ class Deleter:
         if options.get("dryRun"):
             return Written(stored, gone=gone)
         if gone:
+            if is_pod(served.resource) and last != stored.obj:
+                # A pod is marked first, also without any grace: watches see it terminating, then gone, as two versions.
+                last = self._writer.keep(served, key, last).obj
             return self._writer.remove(served, key, last)
         if last == stored.obj:
             return Written(stored)

@@ -1,5 +1,6 @@
 """Which resources the API server serves, read from its aggregated discovery document."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -22,8 +23,13 @@ class Served:
 
     @property
     def collectable(self) -> bool:
-        """Whether its objects can be watched and deleted. Events are not worth it: they expire."""
+        """Whether its objects can be watched and deleted for want of an owner. Events are not worth it: they expire."""
         return {"delete", "list", "watch"} <= self.verbs and self.resource.plural != "events"
+
+    @property
+    def removable(self) -> bool:
+        """Whether its objects go with their namespace; events as well."""
+        return {"deletecollection", "list"} <= self.verbs
 
 
 class _ResponseKind(View, frozen=True, gc=False, kw_only=True):
@@ -72,11 +78,18 @@ class Catalog:
 
     def collectable(self) -> tuple[Resource, ...]:
         """Each resource that can be watched and deleted, once, in its preferred version."""
-        chosen: dict[tuple[str, str], Resource] = {}
-        for entry in self.served:
-            if entry.collectable:
-                chosen.setdefault((entry.resource.group, entry.resource.plural), entry.resource)
-        return tuple(chosen.values())
+        return _once(entry.resource for entry in self.served if entry.collectable)
+
+    def removable(self) -> tuple[Resource, ...]:
+        """Each resource of which all objects of a namespace can be deleted at once, in its preferred version."""
+        return _once(entry.resource for entry in self.served if entry.removable)
+
+
+def _once(resources: Iterable[Resource]) -> tuple[Resource, ...]:
+    chosen: dict[tuple[str, str], Resource] = {}
+    for resource in resources:
+        chosen.setdefault((resource.group, resource.plural), resource)
+    return tuple(chosen.values())
 
 
 async def discover(client: Client) -> Catalog:

@@ -61,6 +61,8 @@ class GarbageCollector:
         self._monitors: dict[Resource, _Monitor] = {}
         self._complete = asyncio.Event()
         self._changed = asyncio.Event()
+        self._unjudged: set[str] = set()
+        """UIDs of objects that are kept because an owner's kind is not served."""
         self._log = structlog.get_logger(NAME)
         self.controller: Controller[str] = Controller(NAME, self.reconcile, clock=manager.clock, workers=WORKERS)
         manager.cache.informer(CRDS, type=ObjectView).add_handler(self._crd_changed)
@@ -99,6 +101,9 @@ class GarbageCollector:
         except WireError as error:
             self._log.warning("discovery failed", error=str(error)[:300])
             return
+        unjudged, self._unjudged = self._unjudged, set()
+        for uid in unjudged:
+            self.controller.queue.add(uid)
         served = frozenset(self._catalog.collectable())
         for resource in sorted(served - self._monitors.keys(), key=str):
             cache = Cache(self._client, clock=self._clock, rng=self._rng)
@@ -132,7 +137,13 @@ class GarbageCollector:
         live = await self._read(node.resource, node.meta)
         if live is None or live.deleting:
             return Result()
-        owners = [(reference, await self._owner_state(reference, live)) for reference in live.owner_references]
+        try:
+            owners = [(reference, await self._owner_state(reference, live)) for reference in live.owner_references]
+        except UnknownOwnerKind as error:
+            # No failure: every discovery has another look.
+            self._unjudged.add(live.uid)
+            self._log.debug("kept for now", object=live.key, why=str(error))
+            return Result()
         dependents = self._graph.dependents(live.uid)
         circle = any(dependent.deleting_dependents for dependent in dependents)
         match judge(live, owners, has_dependents=bool(dependents), circle=circle):

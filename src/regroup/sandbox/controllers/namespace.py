@@ -164,9 +164,9 @@ class Namespaces:
             catalog = await discover(self._client)
         except WireError as error:
             return remainder, str(error)
-        resources = [resource for resource in catalog.collectable() if resource.namespaced]
-        # Pods go first: what they use must not vanish under them.
-        resources.sort(key=lambda resource: (resource != PODS, str(resource)))
+        resources = [resource for resource in catalog.removable() if resource.namespaced]
+        # Pods go first: what they use must not vanish under them. Events go last: what tells of the end is not left over.
+        resources.sort(key=lambda resource: (resource != PODS, resource.plural == "events", str(resource)))
         for resource in resources:
             await self._empty_of(name, resource, remainder)
             if resource == PODS and remainder.objects:

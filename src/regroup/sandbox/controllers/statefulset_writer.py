@@ -98,7 +98,8 @@ class StatefulSetWriter:
                 await self._run_phase(key, set_, phase, used, parallel=made.parallel)
             for step in made.update:
                 if await self._delete(key, set_, step):
-                    status = replace(status, current_replicas=status.current_replicas - 1)
+                    # Not below none: the pod may be of neither revision, when its own was deleted.
+                    status = replace(status, current_replicas=max(status.current_replicas - 1, 0))
         except (WireError, ClaimsUnavailable) as error:
             failure = error
         await self.write_status(key, set_, status)

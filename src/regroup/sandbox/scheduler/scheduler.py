@@ -27,6 +27,8 @@ from regroup.wire.errors import Conflict, NotFound, WireError
 
 WRITES = 64
 """Bindings and reports under way at once."""
+TICK = 0.001
+"""Seconds that a timer may fire early: what is due within them is due now, or a loop with coarse time would turn without end."""
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
 
 
@@ -143,7 +145,7 @@ class Scheduler:
 
     def _pop(self) -> PodFacts | None:
         """The next pod to place. Parked pods are looked through once for all changes, when nothing else is to be done."""
-        now = self._clock.monotonic()
+        now = self._clock.monotonic() + TICK
         pod = self._queue.pop(now=now)
         if pod is None and self._changed_for_affinity:
             everyone = self._changed_for_all
@@ -160,6 +162,8 @@ class Scheduler:
             # A free slot is waited for before a pod is taken in hand, so that the decision rests on the newest state.
             async with self._slots:
                 pass
+            # Many pods at once must not keep the loop from everybody else, nor the writes from beginning.
+            await asyncio.sleep(0)
             pod = self._pop()
             if pod is None:
                 await self._rest()

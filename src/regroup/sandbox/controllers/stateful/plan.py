@@ -4,15 +4,20 @@ The order is the API's promise. First every wanted ordinal is brought up, then w
 top, then pods of an old revision are replaced from the top. ``OrderedReady`` stops at the first pod that has to be waited for.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from heapq import merge
+from itertools import islice
 from typing import Any, Literal
 
 from regroup.sandbox.controllers.stateful.claims import Claims, claim_names, has_stale_claim, misowned_claims
 from regroup.sandbox.controllers.stateful.identity import identity_matches, ordinal_of, revision_of, storage_matches
 from regroup.sandbox.controllers.stateful.model import StatefulSet
 from regroup.sandbox.controllers.views import Pod, percent_or_count
+
+NEW_PODS = 500
+"""How many pods one pass makes at most: a set may want two thousand million, and what a pass plans is held in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +135,9 @@ def plan(seen: Observed) -> Plan:
     if seen.set.metadata.deleting:
         return nothing
     by_ordinal = {ordinal_of(pod): pod for pod in seen.pods if ordinal_of(pod) >= 0}
+    # Nothing here may be as long as the range of wanted ordinals: only what exists and what this pass makes is looked at.
     ordinals = range(seen.set.start, seen.set.start + seen.set.replicas)
-    replicas = [by_ordinal.get(ordinal) for ordinal in ordinals]
+    replicas = {ordinal: by_ordinal[ordinal] for ordinal in sorted(by_ordinal) if seen.set.owns_ordinal(ordinal)}
     condemned = [by_ordinal[ordinal] for ordinal in sorted(by_ordinal, reverse=True) if not seen.set.owns_ordinal(ordinal)]
 
     rows, waiting = _replica_rows(seen, ordinals, replicas)
@@ -142,7 +148,7 @@ def plan(seen: Observed) -> Plan:
     prepared = replace(nothing, replicas=rows, condemned_claims=claim_rows, condemned=condemned_rows, waiting_for=waiting)
     if waiting or seen.set.on_delete:
         return prepared
-    return replace(prepared, update=_updates(seen, replicas))
+    return replace(prepared, update=_updates(seen, ordinals, replicas))
 
 
 def count(seen: Observed) -> Status:
@@ -199,13 +205,12 @@ def revision_for(seen: Observed, ordinal: int) -> str:
     return seen.current_revision if ordinal < set_.start + kept else seen.update_revision
 
 
-def _replica_rows(
-    seen: Observed, ordinals: Sequence[int], replicas: Sequence[Pod | None]
-) -> tuple[tuple[tuple[Action, ...], ...], str]:
+def _replica_rows(seen: Observed, ordinals: range, replicas: Mapping[int, Pod]) -> tuple[tuple[tuple[Action, ...], ...], str]:
     """The rows of the wanted ordinals, and the pod at which an ordered set stops."""
     rows: list[tuple[Action, ...]] = []
-    for ordinal, pod in zip(ordinals, replicas, strict=True):
-        row, stop = _replica_row(seen, ordinal, pod)
+    absent = islice((ordinal for ordinal in ordinals if ordinal not in replicas), NEW_PODS)
+    for ordinal in merge(replicas, absent):
+        row, stop = _replica_row(seen, ordinal, replicas.get(ordinal))
         if row:
             rows.append(row)
         if stop and not seen.set.parallel:
@@ -236,7 +241,7 @@ def _replica_row(seen: Observed, ordinal: int, pod: Pod | None) -> tuple[tuple[A
 
 
 def _condemned_rows(
-    seen: Observed, replicas: Sequence[Pod | None], condemned: Sequence[Pod]
+    seen: Observed, replicas: Mapping[int, Pod], condemned: Sequence[Pod]
 ) -> tuple[tuple[tuple[Action, ...], ...], str]:
     """The rows of the pods beyond the range, highest first, and the pod at which an ordered set stops."""
     if seen.set.parallel:
@@ -244,20 +249,22 @@ def _condemned_rows(
     if not condemned:
         return (), ""
     pod = condemned[0]
-    # An ordered set takes one pod at a time, and an unavailable one only when it is the lowest unavailable one of all.
-    lowest = [entry for entry in (*replicas, *reversed(condemned)) if entry is None or _unavailable(seen, entry)]
+    # An ordered set takes one pod at a time, and an unavailable one only when it is the lowest unavailable one of all. It comes
+    # here only when every wanted pod exists.
+    lowest = [entry for entry in (*replicas.values(), *reversed(condemned)) if _unavailable(seen, entry)]
     first = lowest[0] if lowest else None
     if pod.deleting or (not _available(seen, pod) and pod is not first):
         return (), pod.metadata.name
     return ((Delete(pod, "scale-down"),),), pod.metadata.name
 
 
-def _updates(seen: Observed, replicas: Sequence[Pod | None]) -> tuple[Delete, ...]:
+def _updates(seen: Observed, ordinals: range, replicas: Mapping[int, Pod]) -> tuple[Delete, ...]:
     """The pods of another revision to delete now. The partition counts from the first ordinal."""
-    first = min(seen.set.partition, len(replicas))
+    partitioned = ordinals[min(seen.set.partition, len(ordinals)) :]
     if seen.max_unavailable_gate:
-        return _updates_within_budget(seen, replicas, first)
-    for pod in reversed(replicas[first:]):
+        return _updates_within_budget(seen, ordinals, partitioned, replicas)
+    for ordinal in reversed(partitioned):
+        pod = replicas.get(ordinal)
         if pod is None:
             return ()
         if _replaceable(seen, pod):
@@ -267,14 +274,17 @@ def _updates(seen: Observed, replicas: Sequence[Pod | None]) -> tuple[Delete, ..
     return ()
 
 
-def _updates_within_budget(seen: Observed, replicas: Sequence[Pod | None], first: int) -> tuple[Delete, ...]:
+def _updates_within_budget(
+    seen: Observed, ordinals: range, partitioned: range, replicas: Mapping[int, Pod]
+) -> tuple[Delete, ...]:
     """As many as ``maxUnavailable`` leaves after those that are unavailable for any reason."""
     strategy = seen.set.spec.update_strategy
     rolling = strategy.rolling_update if strategy is not None else None
-    allowed = percent_or_count(rolling.max_unavailable if rolling else None, len(replicas), round_up=False, default=1)
-    budget = max(allowed, 1) - sum(pod is None or _unavailable(seen, pod) for pod in replicas)
-    old = [pod for pod in reversed(replicas[first:]) if pod is not None and _replaceable(seen, pod)]
-    return tuple(Delete(pod, "update") for pod in old[: max(budget, 0)])
+    allowed = percent_or_count(rolling.max_unavailable if rolling else None, len(ordinals), round_up=False, default=1)
+    absent = len(ordinals) - len(replicas)
+    budget = max(allowed, 1) - absent - sum(_unavailable(seen, pod) for pod in replicas.values())
+    old = [replicas[ordinal] for ordinal in sorted(replicas, reverse=True) if ordinal in partitioned]
+    return tuple(Delete(pod, "update") for pod in old if _replaceable(seen, pod))[: max(budget, 0)]
 
 
 def _replaceable(seen: Observed, pod: Pod) -> bool:
