@@ -13,10 +13,9 @@ from tests.runtime.edges_plane import NAMESPACE, Api, Log, start_api
 from regroup.kube.meta import ObjectRef
 from regroup.kube.resources import CRDS, LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from regroup.leaderworkerset import schema
-from regroup.leaderworkerset.webhook import webhook_configurations
 from regroup.operator.config import LEASE, SECRET, OperatorConfig
-from regroup.operator.manifests import WEBHOOK_CONFIGURATION
 from regroup.operator.start import DEAF_AFTER, NotInstalled, Operator
+from regroup.operator.webhooks import WEBHOOK_CONFIGURATION, configurations
 from regroup.runtime.certificates import CHECK_PERIOD
 from regroup.runtime.election import LeadershipLost
 from regroup.sandbox.apifaults import Match
@@ -29,7 +28,7 @@ async def installed() -> Api:
     """An API server that serves LeaderWorkerSets, with our webhooks registered by Service and without a bundle."""
     api = await start_api()
     await api.client.create(CRDS, schema.crd())
-    for body in webhook_configurations(name=WEBHOOK_CONFIGURATION, service=(NAMESPACE, "regroup-webhook")):
+    for body in configurations(service=(NAMESPACE, "regroup-webhook")):
         resource = MUTATING_WEBHOOKS if body["kind"] == MUTATING_WEBHOOKS.kind else VALIDATING_WEBHOOKS
         await api.client.create(resource, body)
     api.faults.record().clear()
@@ -277,7 +276,7 @@ async def test_the_admission_server_of_an_operator_answers_for_its_kinds() -> No
     """The wiring: the paths that the manifests register are the ones that are served."""
     api = await installed()
     operator = operator_on(api)
-    bodies = webhook_configurations(name="x", service=("a", "b"))
+    bodies = configurations(service=("a", "b"))
     wanted = {webhook["clientConfig"]["service"]["path"] for body in bodies for webhook in body["webhooks"]}
     assert set(operator.admission.paths) == wanted
     request = {

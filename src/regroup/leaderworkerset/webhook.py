@@ -4,7 +4,6 @@ The handlers are pure but for the key that is drawn for a Hash leader; the rules
 ``unsupported`` and ``pod_admission``. Deletions are never asked about, so nothing here can block one.
 """
 
-import base64
 import random
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,6 +20,7 @@ from regroup.leaderworkerset.types import DEPRECATED_DEFAULT
 from regroup.leaderworkerset.unsupported import unsupported
 from regroup.leaderworkerset.validation import validate_create, validate_update
 from regroup.runtime.admission import AdmissionRequest, AdmissionResponse, AdmissionServer, allowed, denied, patched
+from regroup.runtime.webhooks import Reach, configuration, rule
 
 MUTATE_LWS = "/mutate-lws"
 VALIDATE_LWS = "/validate-lws"
@@ -28,7 +28,6 @@ MUTATE_POD = "/mutate-pod"
 
 _KEY_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 _KEY_LENGTH = 16
-_TIMEOUT_SECONDS = 10
 _DOMAIN = "regroup.dev"
 
 Configuration = dict[str, Any]
@@ -95,45 +94,23 @@ def webhook_configurations(
     The cluster reaches us by ``service`` (namespace, name) or by the base ``url``: exactly one of them, else ``ValueError``.
     ``namespaces`` limits them to those; none means all.
     """
-    if (service is None) == (url is None):
-        raise ValueError("webhooks are reached either by a service or by a URL")
-    common: Configuration = {
-        "admissionReviewVersions": ["v1"],
-        "sideEffects": "None",
-        "failurePolicy": "Fail",
-        "timeoutSeconds": _TIMEOUT_SECONDS,
-    }
-    if namespaces:
-        expression = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
-        common["namespaceSelector"] = {"matchExpressions": [expression]}
-
-    def client(path: str) -> Configuration:
-        config: Configuration
-        if service is not None:
-            config = {"service": {"namespace": service[0], "name": service[1], "path": path, "port": 443}}
-        else:
-            config = {"url": f"{(url or '').rstrip('/')}{path}"}
-        if ca_bundle:
-            config["caBundle"] = base64.b64encode(ca_bundle).decode()
-        return config
-
-    lws_rule = _rule(GROUP, LEADERWORKERSETS.plural, ["CREATE", "UPDATE"])
+    reach = Reach(service=service, url=url, ca_bundle=ca_bundle, namespaces=namespaces)
+    lws_rule = rule(GROUP, "v1", [LEADERWORKERSETS.plural], ["CREATE", "UPDATE"])
     mutating = [
-        {**common, "name": f"mutate.leaderworkerset.{_DOMAIN}", "rules": [lws_rule], "clientConfig": client(MUTATE_LWS)},
-        {
-            **common,
-            "name": f"pod.leaderworkerset.{_DOMAIN}",
-            "rules": [_rule("", "pods", ["CREATE"])],
-            # Only pods of ours: everybody else's do not depend on whether we are up.
-            "objectSelector": {"matchExpressions": [{"key": keys.NAME, "operator": "Exists"}]},
-            "reinvocationPolicy": "IfNeeded",
-            "clientConfig": client(MUTATE_POD),
-        },
+        reach.webhook(f"mutate.leaderworkerset.{_DOMAIN}", path=MUTATE_LWS, rules=[lws_rule]),
+        reach.webhook(
+            f"pod.leaderworkerset.{_DOMAIN}",
+            path=MUTATE_POD,
+            rules=[rule("", "v1", ["pods"], ["CREATE"])],
+            more={
+                # Only pods of ours: everybody else's do not depend on whether we are up.
+                "objectSelector": {"matchExpressions": [{"key": keys.NAME, "operator": "Exists"}]},
+                "reinvocationPolicy": "IfNeeded",
+            },
+        ),
     ]
-    validating = [
-        {**common, "name": f"validate.leaderworkerset.{_DOMAIN}", "rules": [lws_rule], "clientConfig": client(VALIDATE_LWS)}
-    ]
-    return [_configuration("Mutating", name, mutating), _configuration("Validating", name, validating)]
+    validating = [reach.webhook(f"validate.leaderworkerset.{_DOMAIN}", path=VALIDATE_LWS, rules=[lws_rule])]
+    return [configuration("Mutating", name=name, webhooks=mutating), configuration("Validating", name=name, webhooks=validating)]
 
 
 def json_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
@@ -171,22 +148,3 @@ def _deprecations(obj: Mapping[str, Any]) -> list[str]:
             f"metadata.annotations[{keys.AFTER_START_EXPERIMENT}]: deprecated, use restartPolicy RecreateGroupAfterStart"
         )
     return warnings
-
-
-def _rule(group: str, resource: str, operations: Sequence[str]) -> Configuration:
-    return {
-        "apiGroups": [group],
-        "apiVersions": ["v1"],
-        "resources": [resource],
-        "operations": list(operations),
-        "scope": "Namespaced",
-    }
-
-
-def _configuration(kind: str, name: str, webhooks: list[Configuration]) -> Configuration:
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": f"{kind}WebhookConfiguration",
-        "metadata": {"name": name},
-        "webhooks": webhooks,
-    }

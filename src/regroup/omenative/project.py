@@ -35,6 +35,7 @@ _FIELDS = (
     "topologyKey",
     "topologySpread",
     "topologySpreadKey",
+    "pairingProtocol",
     "paused",
     "pauseMode",
     "revisionHistoryLimit",
@@ -129,6 +130,7 @@ def _spec(service: InferenceService, resolved: Resolved) -> Object:
         "topologyKey": resolved.topology_key,
         "topologySpread": resolved.topology_spread,
         "topologySpreadKey": resolved.topology_spread_key,
+        "pairingProtocol": service.spec.pairing_protocol,
         "revisionHistoryLimit": history_limit(service),
     }
     return {key: value for key, value in spec.items() if value not in ("", None, False, {}, 0)}

@@ -183,13 +183,17 @@ def declared_mode(spec_mode: str, component: Mapping[str, Any]) -> str:
 
 def _wrong(merged: Object, view: Component, *, name: str, own: Mapping[str, Any], runtime_path: str) -> str:
     """What is wrong with the merged component, with the path of whoever said it; empty when all is well."""
-    if name != ROUTER and (view.leader is None) is not (view.worker is None):
+    if name == ROUTER and (view.leader is not None or view.worker is not None):
+        return (
+            f"InvalidLeaderWorkerPairing: spec.{name} merged with {runtime_path}: a router has one pod, no leader and no worker"
+        )
+    if (view.leader is None) is not (view.worker is None):
         has, lacks = ("leader", "worker") if view.leader is not None else ("worker", "leader")
         return f"InvalidLeaderWorkerPairing: spec.{name} merged with {runtime_path} has a {has} and no {lacks}"
     size = (view.worker or {}).get("size")
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 1):
         return f"InvalidLeaderWorkerPairing: spec.{name}.worker.size must be at least 1, got {size!r:.60}"
-    multi_pod = name != ROUTER and view.leader is not None
+    multi_pod = view.leader is not None
     problems = lifecycle_problems(merged.get("lifecycle"), f"spec.{name}.lifecycle", multi_pod=multi_pod, explicit=False)
     for problem in problems:
         mine = lifecycle_problems(own.get("lifecycle"), f"spec.{name}.lifecycle", multi_pod=multi_pod, explicit=False)

@@ -97,6 +97,12 @@ class InferenceServiceSpec(View, frozen=True, gc=False, kw_only=True):
     engine: Object | None = None
     decoder: Object | None = None
     router: Object | None = None
+    rollout: Object | None = None
+
+    @property
+    def pairing_protocol(self) -> str:
+        """``rollout.pairingProtocol``: a part of each component's revision."""
+        return str((self.rollout or {}).get("pairingProtocol") or "")
 
     def component(self, name: str) -> Object | None:
         """The component as it was declared; None where it was not."""

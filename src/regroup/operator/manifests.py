@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from regroup.leaderworkerset import schema as lws_schema
-from regroup.leaderworkerset import webhook as lws_webhook
 from regroup.leaderworkerset.gang import Provider
+from regroup.omenative import schema as ome_schema
+from regroup.omenative.chart import config_map
+from regroup.omenative.config import CONFIG_MAP
 from regroup.operator import rbac
+from regroup.operator import webhooks as api_webhooks
 from regroup.operator.config import LEASE, NAMESPACE, SECRET, SERVICE, SERVICE_ACCOUNT
+from regroup.operator.webhooks import WEBHOOK_CONFIGURATION
 
 Manifest = dict[str, Any]
 
-WEBHOOK_CONFIGURATION = "regroup"
 LABELS = {"app.kubernetes.io/name": "regroup", "app.kubernetes.io/part-of": "regroup"}
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -35,7 +38,7 @@ class ManifestOptions:
 
 def crds(_: ManifestOptions) -> list[Manifest]:
     """The resources that Regroup serves."""
-    return [lws_schema.crd()]
+    return [lws_schema.crd(), *ome_schema.crds()]
 
 
 def namespace(options: ManifestOptions) -> list[Manifest]:
@@ -50,7 +53,7 @@ def roles(options: ManifestOptions) -> list[Manifest]:
     result: list[Manifest] = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(SERVICE_ACCOUNT, options.namespace)},
         *_cluster_role(SERVICE_ACCOUNT, rbac.cluster_rules(webhooks=webhooks), options),
-        *_role(SERVICE_ACCOUNT, options.namespace, rbac.home_rules(lease=LEASE, secret=SECRET), options),
+        *_role(SERVICE_ACCOUNT, options.namespace, rbac.home_rules(lease=LEASE, secret=SECRET, config_map=CONFIG_MAP), options),
     ]
     if not options.namespaces:
         return [*result, *_cluster_role(f"{SERVICE_ACCOUNT}-workloads", rbac.workload_rules(options.scheduler_provider), options)]
@@ -59,10 +62,14 @@ def roles(options: ManifestOptions) -> list[Manifest]:
     return result
 
 
+def settings(options: ManifestOptions) -> list[Manifest]:
+    """The ConfigMap of OMENative mode, with the chart's defaults."""
+    return [config_map(namespace=options.namespace, labels=dict(LABELS))]
+
+
 def webhooks(options: ManifestOptions) -> list[Manifest]:
     """The Service in front of the webhooks and their configurations; the operator itself puts the CA bundle in."""
-    configurations = lws_webhook.webhook_configurations(
-        name=WEBHOOK_CONFIGURATION,
+    configurations = api_webhooks.configurations(
         service=None if options.webhook_url else (options.namespace, SERVICE),
         url=options.webhook_url or None,
         ca_bundle=options.ca_bundle,
@@ -130,6 +137,7 @@ PARTS: dict[str, Callable[[ManifestOptions], list[Manifest]]] = {
     "crds": crds,
     "namespace": namespace,
     "rbac": roles,
+    "config": settings,
     "webhooks": webhooks,
     "deployment": deployment,
 }

@@ -30,7 +30,8 @@ def workload_rules(provider: Provider = Provider.NONE) -> list[Rule]:
         _rule("leaderworkerset.x-k8s.io", ["leaderworkersets/status"], ["get", "patch", "update"]),
         # Owner references that block their owner's deletion need this where OwnerReferencesPermissionEnforcement is on.
         _rule("leaderworkerset.x-k8s.io", ["leaderworkersets/finalizers"], ["update"]),
-        _rule("", ["pods"], [*_READ, "patch", "update", "delete", "deletecollection"]),
+        *_ome_rules(),
+        _rule("", ["pods"], [*_READ, "create", "patch", "update", "delete", "deletecollection"]),
         _rule("", ["pods/status"], ["patch"]),
         _rule("", ["pods/finalizers"], ["update"]),
         _rule("", ["services"], [*_READ, "create", "patch", "update", "delete"]),
@@ -38,6 +39,19 @@ def workload_rules(provider: Provider = Provider.NONE) -> list[Rule]:
         _rule("apps", ["statefulsets/finalizers"], ["update"]),
         _rule("apps", ["controllerrevisions"], [*_READ, "create", "patch", "update", "delete"]),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
+    ]
+
+
+def _ome_rules() -> list[Rule]:
+    """What OMENative mode needs beside what both APIs do: it makes pods itself, and reads who routes to them."""
+    return [
+        _rule("ome.io", ["inferenceservices", "servingruntimes", "basemodels"], _READ),
+        _rule("ome.io", ["inferenceservices/status", "inferencereplicas/status"], ["get", "patch", "update"]),
+        _rule("ome.io", ["inferenceservices/finalizers", "inferencereplicas/finalizers"], ["update"]),
+        _rule("ome.io", ["inferencereplicas"], [*_READ, "create", "patch", "update", "delete"]),
+        _rule("discovery.k8s.io", ["endpointslices"], _READ),
+        _rule("policy", ["poddisruptionbudgets"], [*_READ, "create", "patch", "update", "delete"]),
+        _rule("scheduling.x-k8s.io", ["podgroups"], [*_READ, "create", "patch", "delete"]),
     ]
 
 
@@ -56,9 +70,11 @@ def _gang_rules(provider: Provider) -> list[Rule]:
 
 
 def cluster_rules(*, webhooks: Sequence[str]) -> list[Rule]:
-    """What has no namespace: nodes (read), and the CA bundle of our own webhook configurations."""
+    """What has no namespace: nodes, the cluster's runtimes and models (read), and the CA bundle of our own webhook
+    configurations."""
     return [
         _rule("", ["nodes"], _READ),
+        _rule("ome.io", ["clusterservingruntimes", "clusterbasemodels"], _READ),
         _rule(
             "admissionregistration.k8s.io",
             ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
@@ -70,9 +86,10 @@ def cluster_rules(*, webhooks: Sequence[str]) -> list[Rule]:
     ]
 
 
-def home_rules(*, lease: str, secret: str) -> list[Rule]:
-    """What the operator keeps for itself in its own namespace: one Lease, one Secret."""
+def home_rules(*, lease: str, secret: str, config_map: str) -> list[Rule]:
+    """What the operator keeps for itself in its own namespace: one Lease, one Secret; and the settings that it reads there."""
     return [
+        _rule("", ["configmaps"], ["get"], names=[config_map]),
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "update"], names=[lease]),
         _rule("", ["secrets"], ["create"]),

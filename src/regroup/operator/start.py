@@ -16,8 +16,10 @@ from regroup.kube.resources import MUTATING_WEBHOOKS, NODES, PODS, STATEFULSETS,
 from regroup.leaderworkerset import webhook as lws_webhook
 from regroup.leaderworkerset.controller import setup as lws_setup
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.omenative import webhook as ome_webhook
+from regroup.operator import webhooks as api_webhooks
 from regroup.operator.config import LEASE, SECRET, OperatorConfig
-from regroup.operator.manifests import WEBHOOK_CONFIGURATION
+from regroup.operator.webhooks import WEBHOOK_CONFIGURATION
 from regroup.runtime.admission import AdmissionServer
 from regroup.runtime.certificates import Certificates, trust
 from regroup.runtime.clock import Clock
@@ -53,6 +55,7 @@ class Operator:
         self.metrics = Metrics()
         self.admission = AdmissionServer(log=self._log)
         lws_webhook.register(self.admission, provider=config.scheduler_provider)
+        ome_webhook.register(self.admission)
         self.manager = Manager(client, clock=clock, rng=rng, namespaces=config.namespaces, metrics=self.metrics)
         self.recorder = EventRecorder(client, component=COMPONENT, instance=config.identity, clock=clock)
         lws_setup.setup(
@@ -213,12 +216,8 @@ class Operator:
 
     async def _register(self, ca: bytes) -> None:
         """Register our webhooks by URL, for an operator outside the cluster."""
-        configurations = lws_webhook.webhook_configurations(
-            name=WEBHOOK_CONFIGURATION,
-            service=None,
-            url=self._config.webhook_url,
-            ca_bundle=ca,
-            namespaces=self._config.namespaces,
+        configurations = api_webhooks.configurations(
+            url=self._config.webhook_url, ca_bundle=ca, namespaces=self._config.namespaces
         )
         for configuration in configurations:
             resource = _configuration_resource(configuration["kind"])
