@@ -14,6 +14,7 @@ from regroup.omenative.draft import Draft
 from regroup.omenative.evidence import Stuck
 from regroup.omenative.failing import fail
 from regroup.omenative.row import CREATING, RESTARTING, UPDATING, LastFailure, Operation, Row
+from regroup.omenative.updates import pacing, surge
 from regroup.omenative.view import InstancePod
 
 PAUSED = "Paused"
@@ -31,20 +32,32 @@ def run(draft: Draft) -> None:
 
 
 def being_made(draft: Draft, row: Row) -> tuple[InstancePod, ...]:
-    """The pods that the operation has made so far. While pods of an earlier incarnation are left there are none: those that do
-    not go are caught by the deadline alone (4.6)."""
-    members = draft.members(row)
-    if row.phase == RESTARTING and members.before(row.incarnation):
-        return ()
-    return members.at(row.incarnation)
+    """The pods that the operation has made so far. While pods that it replaces are left there are none: those that do not go are
+    caught by the deadline alone (4.6)."""
+    operation, members = row.operation, draft.members(row)
+    step = operation.step if operation is not None else ""
+    if step in {pacing.SURGE, pacing.SURGE_DRAIN}:
+        wanted = operation.target_revision if operation is not None else ""
+        return surge.new_pods(draft, row, wanted)
+    if row.phase == CREATING or step == pacing.IN_PLACE:
+        return members.at(row.incarnation)
+    return () if members.before(row.incarnation) else members.at(row.incarnation)
+
+
+def _to_be_made(draft: Draft, row: Row, operation: Operation) -> int:
+    """How many pods the operation is to make."""
+    if row.phase == UPDATING and operation.step != pacing.IN_PLACE:
+        return len(draft.shapes.slots(row, operation.target_revision))
+    return draft.desired_pods(row)
 
 
 def _tick(draft: Draft, row: Row) -> None:
     operation = row.operation
-    if operation is None:
+    if operation is None or operation.step == pacing.GANG_SURGE:
+        # The source of a gang's surge serves on; the clock is its replacement's.
         return
     pods = being_made(draft, row)
-    desired = draft.desired_pods(row)
+    desired = _to_be_made(draft, row, operation)
     hold = _hold(draft, row, operation, pods, desired=desired)
     operation = _parked(draft, operation, hold)
     row = draft.put_operation(row, operation)

@@ -51,14 +51,20 @@ def _open_new(draft: Draft, new: Sequence[int]) -> None:
     if len(new) > _MOST_NEW:
         draft.wake_gate()
     for index in new[:_MOST_NEW]:
-        row = Row(index=index, incarnation=1, phase=CREATING, target_revision=target)
-        slots = draft.shapes.slots(row, target)
-        if batch is not None and asked and asked + len(slots) > batch:
+        pods = sum(draft.shapes.sizes(target).values())
+        if batch is not None and asked and asked + pods > batch:
             draft.wake_gate()
             return
-        asked += len(slots)
-        operation = draft.operation(row, type=CREATE, step=STEP, reason="the component asks for it", target=target)
-        _begin(draft, row, operation, slots)
+        asked += pods
+        open_one(draft, index, reason="the component asks for it")
+
+
+def open_one(draft: Draft, index: int, *, reason: str) -> None:
+    """A new Instance at the wanted revision."""
+    target = draft.plan.target
+    row = Row(index=index, incarnation=1, phase=CREATING, target_revision=target)
+    operation = draft.operation(row, type=CREATE, step=STEP, reason=reason, target=target)
+    _begin(draft, row, operation, draft.shapes.slots(row, target))
 
 
 def _begin(draft: Draft, row: Row, operation: Operation, slots: Sequence[Slot]) -> None:
@@ -116,6 +122,11 @@ def _again(draft: Draft, row: Row) -> None:
     members = draft.members(row)
     running = row.running_revision or row.target_revision
     slots = draft.expected(row)
+    if pacing.off_target(draft, row) and any(not pod.terminal for pod in slots):
+        # Its update failed, and is tried again or not by the update pass; what it left is for inspection.
+        why = retries.why_not(draft, draft.plan.target)
+        draft.explain(row, "ome 5.4", f"its update to {draft.plan.target} failed{'; waits: ' + why if why else ''}")
+        return
     if len(slots) == draft.desired_pods(row) and all(pod.containers_ready and pod.incarnation for pod in slots):
         # They came up by themselves (4.11).
         if promote.reached(draft, row, slots):
@@ -173,8 +184,6 @@ def _replace(draft: Draft, row: Row) -> None:
 
     Under the other policy a Ready Instance restarts instead; one that waits to be made anew is made whatever the policy is.
     """
-    if pacing.off_target(draft, row):
-        draft.explain(row, "ome 5.1", f"runs {row.running_revision}; rollouts to {draft.plan.target} are not served yet")
     if row.phase == READY and draft.plan.recreates:
         return
     slots = draft.shapes.expected(row)

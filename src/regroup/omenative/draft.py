@@ -48,6 +48,12 @@ class Draft:
             if pod.index is not None:
                 self._pods[pod.index].append(pod)
         self._members: dict[int, tuple[Row, Members]] = {}
+        self.version = 0
+        """Grows with every change of a row: what was worked out from all rows holds as long as it stays."""
+        self.staged: tuple[int, frozenset[int]] | None = None
+        """``updates.pacing``'s own: the version, and the indices that the partition keeps back."""
+        self.alike: dict[tuple[str, str], bool] = {}
+        """``updates.pacing``'s own: pairs of revisions, and whether only images differ."""
 
     @property
     def stamp(self) -> datetime:
@@ -86,11 +92,13 @@ class Draft:
     def put(self, row: Row) -> Row:
         """Make ``row`` what will be written."""
         self.rows[row.index] = row
+        self.version += 1
         return row
 
     def drop(self, index: int) -> None:
         """Forget the Instance: its pods are gone."""
         self.rows.pop(index, None)
+        self.version += 1
         self.gone.add(index)
 
     def act(self, *actions: Action | None) -> None:
@@ -146,7 +154,7 @@ class Draft:
             except (ValueError, LookupError, TypeError, ArithmeticError) as error:
                 del self.actions[actions:], self.events[events:]
                 if before is not None:
-                    self.rows[row.index] = before
+                    self.put(before)
                 self.decided.add(row.index)
                 self.problems.append(f"instance {row.index}: {type(error).__name__}: {error}"[:_MESSAGE])
                 self.wake_operation()

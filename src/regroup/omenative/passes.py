@@ -28,8 +28,9 @@ from regroup.omenative import (
 from regroup.omenative.draft import Draft
 from regroup.omenative.objects import component_selector
 from regroup.omenative.outcome import Outcome, Refusal
-from regroup.omenative.replica import InferenceReplicaStatus
+from regroup.omenative.replica import InferenceReplicaStatus, RolloutHold
 from regroup.omenative.row import Row
+from regroup.omenative.updates import rollout
 from regroup.omenative.view import ReplicaView
 
 
@@ -44,9 +45,10 @@ def run(view: ReplicaView) -> Outcome:
     scale.adopt(draft)
     clocks.run(draft)
     new = scale.run(draft)
-    restart.run(draft)
+    restarting = restart.run(draft)
+    hold = rollout.run(draft, start=not restarting, new=new)
     create.run(draft, new)
-    return _outcome(draft, view.replica.status)
+    return _outcome(draft, view.replica.status, hold=hold)
 
 
 def refused(view: ReplicaView, status: InferenceReplicaStatus, refusals: Sequence[Refusal]) -> Outcome:
@@ -54,10 +56,10 @@ def refused(view: ReplicaView, status: InferenceReplicaStatus, refusals: Sequenc
     replica = msgspec.structs.replace(view.replica, raw_status=status)
     draft = Draft(replace(view, replica=replica), plan.make(view))
     refusing.run(draft, refusals)
-    return _outcome(draft, status)
+    return _outcome(draft, status, hold=status.rollout_hold)
 
 
-def _outcome(draft: Draft, before: InferenceReplicaStatus) -> Outcome:
+def _outcome(draft: Draft, before: InferenceReplicaStatus, *, hold: RolloutHold | None = None) -> Outcome:
     """The draft as an outcome: counts, conditions, and the rows in order."""
     totals = tally.run(draft)
     retries.prune(draft)
@@ -80,6 +82,7 @@ def _outcome(draft: Draft, before: InferenceReplicaStatus) -> Outcome:
         label_selector=component_selector(draft.view.replica),
         raw_rows=rows or None,
         raw_retry_blocks=tuple(draft.blocks[name] for name in sorted(draft.blocks)) or None,
+        rollout_hold=hold,
         raw_conditions=conditions.run(draft, totals, overdue=scale.overdue(draft)) or None,
     )
     return Outcome(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from regroup.omenative import podcounts
+from regroup.omenative import podcounts, repair
 from regroup.omenative.draft import Draft
 from regroup.omenative.podcounts import PodCounts
 from regroup.omenative.row import CREATING, DELETING, RESTARTING, UPDATING, Row
@@ -59,7 +59,8 @@ def _full(draft: Draft, rows: Iterable[Row], counts: Iterable[int]) -> int:
 def _count(draft: Draft, row: Row) -> PodCounts:
     members = draft.members(row)
     # Pods of the incarnation that a restart ends are on their way out: they serve the Instance no more.
-    current = members.at(row.incarnation) if row.phase == RESTARTING else members.own
+    replaced = row.phase == RESTARTING or repair.updating_offline(row)
+    current = members.at(row.incarnation) if replaced else members.own
     return podcounts.count(
         members.own,
         current=() if row.phase == DELETING else current,
