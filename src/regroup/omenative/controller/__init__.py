@@ -1,0 +1,1 @@
+"""The shell of OMENative: watches, writes and wiring. Decides nothing."""

@@ -1,0 +1,140 @@
+"""Wires the InferenceReplica controller to a manager: informers, indexes, and which change concerns which replica. Maps only."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from regroup.kube.meta import ObjectView
+from regroup.kube.node import UNREACHABLE_TAINT, Node
+from regroup.kube.resources import CONTROLLER_REVISIONS, ENDPOINT_SLICES, NODES, PODS, SERVICES
+from regroup.kube.workloads import ControllerRevision, Service
+from regroup.omenative.controller.act import Actor
+from regroup.omenative.controller.observe import Observer
+from regroup.omenative.controller.replicas import ReplicaPasses
+from regroup.omenative.controller.slices import EndpointSlice
+from regroup.omenative.controller.statuses import Statuses
+from regroup.omenative.controller.stores import (
+    BY_NODE,
+    BY_REPLICA,
+    ReplicaKey,
+    Stores,
+    labelled_index,
+    labelled_replica,
+    node_index,
+    replica_index,
+    replica_of,
+)
+from regroup.omenative.controller.surroundings import Surroundings
+from regroup.omenative.controller.tallies import Tallies
+from regroup.omenative.keys import INFERENCE_REPLICAS, MANAGED_BY, OMENATIVE, POD_GROUPS
+from regroup.omenative.replica import InferenceReplica
+from regroup.omenative.settings import Settings
+from regroup.omenative.view import InstancePod
+from regroup.runtime.controller import Controller
+from regroup.runtime.events import EventRecorder
+from regroup.runtime.expectations import Expectations
+from regroup.runtime.manager import Manager
+from regroup.runtime.metrics import Metrics
+from regroup.runtime.store import Change, Store
+
+_OURS = f"{MANAGED_BY}={OMENATIVE}"
+"""Label selector of everything that we make: caches hold nothing else."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is known when the controllers are built."""
+
+    settings: Callable[[], Settings]
+    """The configuration as it is now."""
+    workers: int = 4
+    """Replicas that are worked on at the same time."""
+    gang_api: bool = False
+    """Whether the cluster serves PodGroups; looked at once, at the start (2.6)."""
+
+
+class Wiring:
+    """The replica controller, and the handlers that give it its keys."""
+
+    def __init__(self, manager: Manager, *, recorder: EventRecorder, options: Options, metrics: Metrics | None = None) -> None:
+        cache, client, clock = manager.cache, manager.client, manager.clock
+        replicas = cache.informer(INFERENCE_REPLICAS, type=InferenceReplica)
+        pods = cache.informer(
+            PODS, type=InstancePod, label_selector=_OURS, indexers={BY_REPLICA: replica_index, BY_NODE: node_index}
+        )
+        services = cache.informer(SERVICES, type=Service, label_selector=_OURS, indexers={BY_REPLICA: replica_index})
+        slices = cache.informer(ENDPOINT_SLICES, type=EndpointSlice, label_selector=_OURS, indexers={BY_REPLICA: labelled_index})
+        revisions = cache.informer(
+            CONTROLLER_REVISIONS, type=ControllerRevision, label_selector=_OURS, indexers={BY_REPLICA: replica_index}
+        )
+        nodes = cache.informer(NODES, type=Node)
+        groups: Store[ObjectView] | None = None
+        if options.gang_api:
+            groups = cache.informer(POD_GROUPS, type=ObjectView, indexers={BY_REPLICA: replica_index}).store
+        self._stores = Stores(replicas.store, pods.store, services.store, slices.store, revisions.store, nodes.store, groups)
+        expectations: Expectations[ReplicaKey] = Expectations(clock=clock)
+        passes = ReplicaPasses(
+            client,
+            stores=self._stores,
+            observer=Observer(self._stores, clock=clock, settings=options.settings),
+            surroundings=Surroundings(client, stores=self._stores, expectations=expectations, settings=options.settings),
+            statuses=Statuses(client, stores=self._stores, expectations=expectations),
+            actor=Actor(client, clock=clock, stores=self._stores, expectations=expectations),
+            recorder=recorder,
+            expectations=expectations,
+            on_pass=Tallies(metrics).count,
+        )
+        self.replicas: Controller[ReplicaKey] = Controller(
+            "ome-replica", passes.look, clock=clock, workers=options.workers, metrics=metrics
+        )
+        self.replicas.watches(replicas, _own_key)
+        self.replicas.watches(pods, _owners)
+        self.replicas.watches(services, _losers)
+        self.replicas.watches(slices, _named)
+        self.replicas.watches(revisions, _losers)
+        self.replicas.watches(nodes, self._replicas_of_node)
+        manager.add_controller(self.replicas)
+
+    def wake_all(self) -> None:
+        """Look at every replica again: the configuration changed."""
+        for replica in self._stores.replicas.values():
+            self.replicas.queue.add((replica.namespace, replica.name), low=True)
+
+    def _replicas_of_node(self, change: Change[Node]) -> Iterable[ReplicaKey]:
+        """Replicas with a pod on a node whose health changed."""
+        if change.old is not None and change.new is not None and _health(change.old) == _health(change.new):
+            return
+        for pod in self._stores.pods.index(BY_NODE, change.object.metadata.name):
+            key = replica_of(pod)
+            if key is not None:
+                yield key
+
+
+def _own_key(change: Change[InferenceReplica]) -> Iterable[ReplicaKey]:
+    """The replica itself. A status that we wrote brings another look, which finds what is next."""
+    meta = change.object.metadata
+    return ((meta.namespace, meta.name),)
+
+
+def _owners(change: Change[InstancePod]) -> Iterable[ReplicaKey]:
+    for pod in (change.new, change.old):
+        key = replica_of(pod) if pod is not None else None
+        if key is not None:
+            yield key
+
+
+def _named(change: Change[EndpointSlice]) -> Iterable[ReplicaKey]:
+    key = labelled_replica(change.object)
+    return (key,) if key is not None else ()
+
+
+def _losers(change: Change[Service] | Change[ControllerRevision]) -> Iterable[ReplicaKey]:
+    """Replicas of what is gone; that ours appeared is no news."""
+    if change.new is not None or change.old is None:
+        return ()
+    key = replica_of(change.old)
+    return (key,) if key is not None else ()
+
+
+def _health(node: Node) -> tuple[str, bool]:
+    ready = node.ready
+    return (ready.status if ready is not None else "", node.taint(UNREACHABLE_TAINT) is not None)
