@@ -9,8 +9,8 @@ from regroup.kube.meta import ObjectView
 from regroup.kube.node import UNREACHABLE_TAINT, Node
 from regroup.kube.workloads import ControllerRevision
 from regroup.omenative.controller.slices import EndpointSlice, by_service, routing
-from regroup.omenative.controller.stores import BY_REPLICA, ReplicaKey, Stores, index_text
-from regroup.omenative.names import headless_service, instance_name, revision_service
+from regroup.omenative.controller.stores import BY_COMPONENT, Stores, component_text
+from regroup.omenative.names import headless_service, instance_name, revision_service, stable_service
 from regroup.omenative.replica import InferenceReplica
 from regroup.omenative.revision import RevisionDamaged, decode
 from regroup.omenative.settings import Settings
@@ -49,6 +49,7 @@ class Observer:
         pods = self.pods(replica)
         listed = by_service(self._of(self._stores.slices, replica) if slices is None else slices)
         headless = listed.get(headless_service(replica.name), ())
+        stable = listed.get(stable_service(replica.name), ())
         return ReplicaView(
             replica=replica,
             now=self._clock.now(),
@@ -58,6 +59,7 @@ class Observer:
             update_revision=update_revision,
             routing=self._routing(replica, pods, revisions, listed),
             headless_listed=frozenset(uid for one in headless for uid in one.targets(ready_only=False)),
+            stable_ready=frozenset(uid for one in stable for uid in one.targets(ready_only=True)),
             nodes=self._nodes(pods),
             pod_groups=self._pod_groups(replica),
             gang_api=self._stores.pod_groups is not None,
@@ -98,9 +100,7 @@ class Observer:
         return {name: _standing(group, replica) for name, group in groups.items() if group is not None}
 
     def _of(self, store: Any, replica: InferenceReplica) -> Sequence[Any]:
-        key: ReplicaKey = (replica.namespace, replica.name)
-        (text,) = index_text(key)
-        found: Sequence[Any] = store.index(BY_REPLICA, text)
+        found: Sequence[Any] = store.index(BY_COMPONENT, component_text(replica))
         return found
 
 

@@ -13,15 +13,13 @@ from regroup.omenative.controller.replicas import ReplicaPasses
 from regroup.omenative.controller.slices import EndpointSlice
 from regroup.omenative.controller.statuses import Statuses
 from regroup.omenative.controller.stores import (
+    BY_COMPONENT,
     BY_NODE,
-    BY_REPLICA,
     ReplicaKey,
     Stores,
-    labelled_index,
-    labelled_replica,
+    component_index,
     node_index,
     replica_index,
-    replica_of,
 )
 from regroup.omenative.controller.surroundings import Surroundings
 from regroup.omenative.controller.tallies import Tallies
@@ -57,19 +55,18 @@ class Wiring:
 
     def __init__(self, manager: Manager, *, recorder: EventRecorder, options: Options, metrics: Metrics | None = None) -> None:
         cache, client, clock = manager.cache, manager.client, manager.clock
-        replicas = cache.informer(INFERENCE_REPLICAS, type=InferenceReplica)
+        by_component = {BY_COMPONENT: component_index}
+        replicas = cache.informer(INFERENCE_REPLICAS, type=InferenceReplica, indexers={BY_COMPONENT: replica_index})
         pods = cache.informer(
-            PODS, type=InstancePod, label_selector=_OURS, indexers={BY_REPLICA: replica_index, BY_NODE: node_index}
+            PODS, type=InstancePod, label_selector=_OURS, indexers={BY_COMPONENT: component_index, BY_NODE: node_index}
         )
-        services = cache.informer(SERVICES, type=Service, label_selector=_OURS, indexers={BY_REPLICA: replica_index})
-        slices = cache.informer(ENDPOINT_SLICES, type=EndpointSlice, label_selector=_OURS, indexers={BY_REPLICA: labelled_index})
-        revisions = cache.informer(
-            CONTROLLER_REVISIONS, type=ControllerRevision, label_selector=_OURS, indexers={BY_REPLICA: replica_index}
-        )
+        services = cache.informer(SERVICES, type=Service, label_selector=_OURS, indexers=by_component)
+        slices = cache.informer(ENDPOINT_SLICES, type=EndpointSlice, label_selector=_OURS, indexers=by_component)
+        revisions = cache.informer(CONTROLLER_REVISIONS, type=ControllerRevision, label_selector=_OURS, indexers=by_component)
         nodes = cache.informer(NODES, type=Node)
         groups: Store[ObjectView] | None = None
         if options.gang_api:
-            groups = cache.informer(POD_GROUPS, type=ObjectView, indexers={BY_REPLICA: replica_index}).store
+            groups = cache.informer(POD_GROUPS, type=ObjectView, indexers=by_component).store
         self._stores = Stores(replicas.store, pods.store, services.store, slices.store, revisions.store, nodes.store, groups)
         expectations: Expectations[ReplicaKey] = Expectations(clock=clock)
         passes = ReplicaPasses(
@@ -87,10 +84,10 @@ class Wiring:
             "ome-replica", passes.look, clock=clock, workers=options.workers, metrics=metrics
         )
         self.replicas.watches(replicas, _own_key)
-        self.replicas.watches(pods, _owners)
-        self.replicas.watches(services, _losers)
-        self.replicas.watches(slices, _named)
-        self.replicas.watches(revisions, _losers)
+        self.replicas.watches(pods, self._owners)
+        self.replicas.watches(services, self._losers)
+        self.replicas.watches(slices, self._owners)
+        self.replicas.watches(revisions, self._losers)
         self.replicas.watches(nodes, self._replicas_of_node)
         manager.add_controller(self.replicas)
 
@@ -104,35 +101,23 @@ class Wiring:
         if change.old is not None and change.new is not None and _health(change.old) == _health(change.new):
             return
         for pod in self._stores.pods.index(BY_NODE, change.object.metadata.name):
-            key = replica_of(pod)
-            if key is not None:
-                yield key
+            yield from self._stores.keys_of(pod)
+
+    def _owners(self, change: Change[InstancePod] | Change[EndpointSlice]) -> Iterable[ReplicaKey]:
+        for found in (change.new, change.old):
+            if found is not None:
+                yield from self._stores.keys_of(found)
+
+    def _losers(self, change: Change[Service] | Change[ControllerRevision]) -> Iterable[ReplicaKey]:
+        """Replicas of what is gone; that ours appeared is no news."""
+        if change.new is None and change.old is not None:
+            yield from self._stores.keys_of(change.old)
 
 
 def _own_key(change: Change[InferenceReplica]) -> Iterable[ReplicaKey]:
     """The replica itself. A status that we wrote brings another look, which finds what is next."""
     meta = change.object.metadata
     return ((meta.namespace, meta.name),)
-
-
-def _owners(change: Change[InstancePod]) -> Iterable[ReplicaKey]:
-    for pod in (change.new, change.old):
-        key = replica_of(pod) if pod is not None else None
-        if key is not None:
-            yield key
-
-
-def _named(change: Change[EndpointSlice]) -> Iterable[ReplicaKey]:
-    key = labelled_replica(change.object)
-    return (key,) if key is not None else ()
-
-
-def _losers(change: Change[Service] | Change[ControllerRevision]) -> Iterable[ReplicaKey]:
-    """Replicas of what is gone; that ours appeared is no news."""
-    if change.new is not None or change.old is None:
-        return ()
-    key = replica_of(change.old)
-    return (key,) if key is not None else ()
 
 
 def _health(node: Node) -> tuple[str, bool]:

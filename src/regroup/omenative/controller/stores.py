@@ -7,13 +7,12 @@ from regroup.kube.meta import HasMeta, ObjectView
 from regroup.kube.node import Node
 from regroup.kube.workloads import ControllerRevision, Service
 from regroup.omenative.controller.slices import EndpointSlice
-from regroup.omenative.keys import COMPONENT, INFERENCE_REPLICAS, SERVICE
-from regroup.omenative.names import replica_name
+from regroup.omenative.keys import COMPONENT, SERVICE
 from regroup.omenative.replica import InferenceReplica
 from regroup.omenative.view import InstancePod
 from regroup.runtime.store import Store
 
-BY_REPLICA = "replica"
+BY_COMPONENT = "component"
 BY_NODE = "node"
 
 ReplicaKey = tuple[str, str]
@@ -33,36 +32,33 @@ class Stores:
     pod_groups: Store[ObjectView] | None
     """None where the cluster does not serve PodGroups."""
 
-
-def replica_of(found: HasMeta) -> ReplicaKey | None:
-    """The replica that an object belongs to: its controller, else what its labels name (an orphan has no other tie)."""
-    meta = found.metadata
-    owner = meta.controller
-    if owner is not None:
-        return (meta.namespace, owner.name) if owner.kind == INFERENCE_REPLICAS.kind else None
-    service, component = meta.labels.get(SERVICE, ""), meta.labels.get(COMPONENT, "")
-    return (meta.namespace, replica_name(service, component)) if service and component else None
+    def keys_of(self, found: HasMeta) -> Iterable[ReplicaKey]:
+        """The replicas that an object may belong to, by its labels: most have one, a foreign object has none."""
+        for text in component_index(found):
+            for replica in self.replicas.index(BY_COMPONENT, text):
+                yield replica.namespace, replica.name
 
 
-def labelled_replica(found: HasMeta) -> ReplicaKey | None:
-    """The replica that labels alone name: EndpointSlices belong to their Service, which has our labels."""
+def component_index(found: HasMeta) -> Iterable[str]:
+    """The component that labels name; EndpointSlices have those of their Service, an orphaned pod has no other tie."""
     meta = found.metadata
     service, component = meta.labels.get(SERVICE, ""), meta.labels.get(COMPONENT, "")
-    return (meta.namespace, replica_name(service, component)) if service and component else None
+    return (_text(meta.namespace, service, component),) if service and component else ()
 
 
-def index_text(key: ReplicaKey | None) -> Iterable[str]:
-    """A key as an index holds it."""
-    return (f"{key[0]}/{key[1]}",) if key is not None else ()
+def replica_index(replica: InferenceReplica) -> Iterable[str]:
+    """The component that the replica is."""
+    return (component_text(replica),)
 
 
-def replica_index(found: HasMeta) -> Iterable[str]:
-    return index_text(replica_of(found))
-
-
-def labelled_index(found: HasMeta) -> Iterable[str]:
-    return index_text(labelled_replica(found))
+def component_text(replica: InferenceReplica) -> str:
+    """The component as the indexes have it."""
+    return _text(replica.namespace, replica.service_name, replica.spec.component)
 
 
 def node_index(pod: InstancePod) -> Iterable[str]:
     return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def _text(namespace: str, service: str, component: str) -> str:
+    return f"{namespace}/{service}/{component}"

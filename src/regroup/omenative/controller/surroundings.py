@@ -15,7 +15,7 @@ from regroup.kube.meta import HasMeta, ObjectView
 from regroup.kube.resources import CONTROLLER_REVISIONS, SERVICES
 from regroup.kube.workloads import ControllerRevision
 from regroup.omenative import exposure, objects, revision
-from regroup.omenative.controller.stores import BY_REPLICA, ReplicaKey, Stores, index_text
+from regroup.omenative.controller.stores import BY_COMPONENT, ReplicaKey, Stores, component_text
 from regroup.omenative.keys import REVISION_HASH
 from regroup.omenative.replica import InferenceReplica
 from regroup.omenative.settings import Settings
@@ -99,7 +99,7 @@ class Surroundings:
                 raise TerminalError(f"Service {name} exists and is not controlled by InferenceReplica {replica.name}")
             if there is None or there.metadata.annotations.get(APPLIED) != body["metadata"]["annotations"][APPLIED]:
                 await self._apply(replica, name, body, known=there is not None)
-        for there in store.index(BY_REPLICA, *index_text(_key(replica))):
+        for there in store.index(BY_COMPONENT, component_text(replica)):
             meta = there.metadata
             if REVISION_HASH in meta.labels and meta.name not in names and _ours(there, replica) and not meta.deleting:
                 await self._delete(SERVICES, there, replica, store)
@@ -120,7 +120,7 @@ class Surroundings:
             return revisions
         others = [one for one in revisions if one.hash not in live]
         spent = {one.name for one in others[: max(0, len(others) - limit)]}
-        for one in self._stores.revisions.index(BY_REPLICA, *index_text(_key(replica))):
+        for one in self._stores.revisions.index(BY_COMPONENT, component_text(replica)):
             if one.metadata.name in spent and _ours(one, replica):
                 await self._delete(CONTROLLER_REVISIONS, one, replica, self._stores.revisions)
         return [one for one in revisions if one.name not in spent]
