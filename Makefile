@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real check format bench bench-real lock clean
+.PHONY: help setup demo test test-real test-node check format bench bench-real lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -35,6 +35,9 @@ test: setup ## all tests that need no Go
 test-real: setup ## the suites on Kubernetes' own control plane (needs Go, or REGROUP_ASSETS)
 	@$(BIN)/python -m tests.planes.realplane.binaries
 	@$(BIN)/python -m pytest -q -m real
+
+test-node: setup ## the stories with real kubelets and containers (root, Go, Debian's packages; INSTALL=1 installs them)
+	@$(BIN)/python -m tests.planes.nodeplane.house $(if $(INSTALL),--install) -- $(BIN)/python -m pytest -q -m node tests/planes/nodeplane
 
 check: setup ## lint, types, layers
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -1,7 +1,8 @@
 """Finds or builds the binaries of a real control plane.
 
 In this order: a user's own (``REGROUP_ASSETS``, ``KUBEBUILDER_ASSETS``), the cache, a build from the Go module beside this file.
-The cache is outside of the checkout and keyed by the sources, so every clone shares it.
+The cache is outside of the checkout and keyed by the sources, so every clone shares it. The kubelet is a second binary of the
+same module: it builds on Linux only, and only the suites with real containers need it.
 """
 
 import fcntl
@@ -17,6 +18,9 @@ from pathlib import Path
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 VERSION = "1.36.3"
 SOURCES = Path(__file__).parent
+KUBELET = SOURCES / "kubelet"
+GO_FOLDER = "/usr/local/go/bin"
+"""Where Go's own installer puts it, which is not on everybody's PATH."""
 BUILD_LIMIT = 45 * 60
 """Seconds; a first build takes about five minutes on two cores."""
 
@@ -38,12 +42,25 @@ def find(*, build: bool = True) -> Binaries:
     for variable in ("REGROUP_ASSETS", "KUBEBUILDER_ASSETS"):
         if folder := os.environ.get(variable):
             return _assets(Path(folder), variable)
-    binary = cache_folder() / f"realplane-{_key()}"
+    binary = cache_folder() / f"realplane-{_key(SOURCES)}"
     if not binary.exists():
         if not build:
             raise PlaneUnavailable("the real control plane is not built yet: make test-real builds it")
-        _build(binary)
+        _build(binary, SOURCES, what="the real control plane")
     return Binaries({part: (str(binary), part) for part in PARTS}, ours=True)
+
+
+def find_kubelet(*, build: bool = True) -> Path:
+    """The kubelet to use: a user's own when the folder of assets has one. Raises ``PlaneUnavailable``."""
+    for variable in ("REGROUP_ASSETS", "KUBEBUILDER_ASSETS"):
+        if (folder := os.environ.get(variable)) and os.access(own := Path(folder) / "kubelet", os.X_OK):
+            return own
+    binary = cache_folder() / f"kubelet-{_key(KUBELET)}"
+    if not binary.exists():
+        if not build:
+            raise PlaneUnavailable("the kubelet is not built yet: make test-node builds it")
+        _build(binary, KUBELET, what="the kubelet")
+    return binary
 
 
 def cache_folder() -> Path:
@@ -64,24 +81,24 @@ def _assets(folder: Path, variable: str) -> Binaries:
     return Binaries({part: (str(folder / part),) for part in PARTS}, ours=False)
 
 
-def _key() -> str:
+def _key(package: Path) -> str:
     digest = hashlib.sha256(VERSION.encode())
-    for path in sorted([*SOURCES.glob("*.go"), SOURCES / "go.mod", SOURCES / "go.sum"]):
+    for path in sorted([*package.glob("*.go"), SOURCES / "go.mod", SOURCES / "go.sum"]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _build(binary: Path) -> None:
-    go = shutil.which("go")
+def _build(binary: Path, package: Path, *, what: str) -> None:
+    go = shutil.which("go") or shutil.which("go", path=GO_FOLDER)
     if go is None:
-        raise PlaneUnavailable("no real control plane here: neither Go to build it nor REGROUP_ASSETS with its binaries")
+        raise PlaneUnavailable(f"{what} cannot be had here: neither Go to build it nor REGROUP_ASSETS with its binaries")
     binary.parent.mkdir(parents=True, exist_ok=True)
     with (binary.parent / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs at once: the second waits and finds the binary
         if binary.exists():
             return
         print(
-            f"building the real control plane (Kubernetes {VERSION}) into {binary}; about five minutes, once",
+            f"building {what} (Kubernetes {VERSION}) into {binary}; about five minutes, once",
             file=sys.stderr,
             flush=True,
         )
@@ -89,10 +106,10 @@ def _build(binary: Path) -> None:
         stamp = "k8s.io/component-base/version"
         flags = f"-s -w -X {stamp}.gitVersion=v{VERSION} -X {stamp}.gitMajor={major} -X {stamp}.gitMinor={minor}"
         with tempfile.TemporaryDirectory(dir=binary.parent) as folder:
-            fresh = Path(folder) / "realplane"
+            fresh = Path(folder) / "fresh"
             result = subprocess.run(
                 [go, "build", "-trimpath", "-mod=readonly", "-ldflags", flags, "-o", str(fresh), "."],
-                cwd=SOURCES,
+                cwd=package,
                 env={**os.environ, "CGO_ENABLED": "0"},
                 capture_output=True,
                 text=True,
@@ -100,7 +117,7 @@ def _build(binary: Path) -> None:
                 check=False,
             )
             if result.returncode != 0:
-                raise PlaneUnavailable(f"the real control plane does not build: {result.stderr.strip()[-600:]}")
+                raise PlaneUnavailable(f"{what} does not build: {result.stderr.strip()[-600:]}")
             fresh.rename(binary)
 
 

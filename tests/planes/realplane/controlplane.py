@@ -53,6 +53,10 @@ class Options:
     audit: bool = False
     """Keep an audit log of all writes in ``folder/audit.log``."""
     feature_gates: str = ""
+    address: str = "127.0.0.1"
+    """Where the API server listens: nodes in network namespaces of their own do not reach loopback."""
+    runs: Path | None = None
+    """Where the folder of this run is made, in place of the cache."""
 
 
 @dataclass(slots=True)
@@ -68,13 +72,13 @@ class ControlPlane:
     def __init__(self, *, options: Options | None = None, binaries: Binaries | None = None) -> None:
         self.options = options or Options()
         self._binaries = binaries or find()
-        _tell_leftovers()
-        runs = cache_folder() / "runs"
+        runs = self.options.runs or cache_folder() / "runs"
+        _tell_leftovers(runs)
         runs.mkdir(parents=True, exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=runs))
         self.admin_token = secrets.token_hex(16)
         self.port = _free_port()
-        self.url = f"https://127.0.0.1:{self.port}"
+        self.url = f"https://{self.options.address}:{self.port}"
         self.ca = self.folder / "ca.crt"
         self._parts: list[_Part] = []
         self._failed = False
@@ -187,7 +191,7 @@ class ControlPlane:
     def _write_keys(self) -> None:
         authority = trustme.CA(organization_name="regroup tests")
         authority.cert_pem.write_to_path(str(self.ca))
-        serving = authority.issue_cert("127.0.0.1", "localhost", "10.0.0.1")
+        serving = authority.issue_cert(self.options.address, "127.0.0.1", "localhost", "10.0.0.1")
         serving.private_key_pem.write_to_path(str(self.folder / "serving.key"))
         with (self.folder / "serving.crt").open("wb") as target:
             for blob in serving.cert_chain_pems:
@@ -220,7 +224,7 @@ class ControlPlane:
         flags = [
             f"--etcd-servers={etcd}",
             f"--secure-port={self.port}",
-            "--bind-address=127.0.0.1",
+            f"--bind-address={self.options.address}",
             f"--tls-cert-file={folder / 'serving.crt'}",
             f"--tls-private-key-file={folder / 'serving.key'}",
             "--service-account-issuer=https://regroup.invalid",
@@ -231,6 +235,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged=true",
+            "--kubelet-preferred-address-types=InternalIP,Hostname",  # nobody resolves the names of our nodes
             "--max-requests-inflight=2000",
             "--max-mutating-requests-inflight=1000",
         ]
@@ -299,9 +304,8 @@ def _tail(log: Path, lines: int = 15) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
 
 
-def _tell_leftovers() -> None:
+def _tell_leftovers(runs: Path) -> None:
     """Say what an earlier run left behind. A live process of it is an error: it would hold ports and memory."""
-    runs = cache_folder() / "runs"
     for folder in sorted(runs.glob("*-*")) if runs.is_dir() else []:
         owner = folder.name.partition("-")[0]
         if Path(f"/proc/{owner}").exists():
