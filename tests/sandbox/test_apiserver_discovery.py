@@ -3,7 +3,7 @@
 import pytest
 from tests.sandbox.apiserver_hands import DEFINITIONS, Api, Obj
 
-from regroup.sandbox.apiserver.discovery import version_rank
+from regroup.sandbox.kinds.versions import version_rank
 
 pytestmark = pytest.mark.looptime
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -112,6 +112,8 @@ async def test_disruption_budgets(api: Api) -> None:
     await api.patch(f"{PODS}/p/status", {"status": {"phase": "Running"}})
     assert await evict(api) == (429, "TooManyRequests")
     await api.patch(f"{BUDGETS}/b/status", {"status": {"disruptionsAllowed": 1}})
+    assert await evict(api) == (429, "TooManyRequests"), "the budget was not yet looked at"
+    await api.patch(f"{BUDGETS}/b/status", {"status": {"observedGeneration": 1}})
     assert await evict(api) == (201, "")
     assert (await api.get(f"{BUDGETS}/b"))["status"]["disruptionsAllowed"] == 0
     await api.ask("DELETE", f"{PODS}/p", {"gracePeriodSeconds": 0})

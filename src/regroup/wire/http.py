@@ -280,7 +280,12 @@ def _stamps(ca: bytes | Path | None, certificate: Certificate | None) -> tuple[A
 
 
 def _lower(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}
+    """Names in lower case; what came in several headers of one name (``Warning``) is one, with commas."""
+    found: dict[str, str] = {}
+    for name, value in headers.items():
+        key = name.lower()
+        found[key] = f"{found[key]}, {value}" if key in found else value
+    return found
 
 
 def _reason(error: BaseException) -> str:

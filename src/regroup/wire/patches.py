@@ -8,6 +8,7 @@ from regroup.wire import codec
 
 OPERATIONS_LIMIT = 10_000
 """Operations of one patch that are taken, as a real API server."""
+_VALUED = frozenset({"add", "replace"})
 COPIES_LIMIT = 3 * 1024 * 1024
 """Bytes of JSON that the copies of one patch may make together: a few operations can double a document over and over."""
 
@@ -40,8 +41,12 @@ def _merge(document: Any, patch: Any) -> Any:
     return result
 
 
-def apply_json_patch(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
-    """``document`` after all operations, or ``PatchError`` and no change at all."""
+def apply_json_patch(document: Any, operations: Sequence[Mapping[str, Any]], *, lenient: bool = False) -> Any:
+    """``document`` after all operations, or ``PatchError`` and no change at all.
+
+    ``lenient`` takes what API servers take beyond the RFC: ``replace`` sets a key that is not there, a ``value`` that is left
+    out is null.
+    """
     if len(operations) > OPERATIONS_LIMIT:
         raise PatchError(f"the patch has {len(operations)} operations, at most {OPERATIONS_LIMIT} are taken")
     copied = 0
@@ -53,7 +58,8 @@ def apply_json_patch(document: Any, operations: Sequence[Mapping[str, Any]]) -> 
                     copied += len(codec.encode(_value(result, _pointer(operation["from"]))))
                     if copied > COPIES_LIMIT:
                         raise PatchError(f"operation {position}: the copies of the patch exceed {COPIES_LIMIT} bytes")
-                result = _apply(result, operation)
+                full = {"value": None, **operation} if lenient and operation["op"] in _VALUED else operation
+                result = _apply(result, full, lenient=lenient)
             except (KeyError, TypeError, AttributeError) as error:
                 raise PatchError(f"operation {position} is malformed: {error}") from error
     except RecursionError as error:
@@ -61,7 +67,7 @@ def apply_json_patch(document: Any, operations: Sequence[Mapping[str, Any]]) -> 
     return result
 
 
-def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
+def _apply(document: Any, operation: Mapping[str, Any], *, lenient: bool) -> Any:
     path = _pointer(operation["path"])
     match operation["op"]:
         case "add":
@@ -71,7 +77,7 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
         case "replace":
             if not path:
                 return deepcopy(operation["value"])
-            return _replace(document, path, deepcopy(operation["value"]))
+            return _replace(document, path, deepcopy(operation["value"]), lenient=lenient)
         case "move":
             source = _pointer(operation["from"])
             if path[: len(source)] == source and len(path) > len(source):
@@ -153,9 +159,10 @@ def _add(document: Any, path: list[str], value: Any) -> Any:
     return document
 
 
-def _replace(document: Any, path: list[str], value: Any) -> Any:
+def _replace(document: Any, path: list[str], value: Any, *, lenient: bool) -> Any:
     parent = _value(document, path[:-1])
-    _step(parent, path[-1])
+    if not (lenient and isinstance(parent, dict)):
+        _step(parent, path[-1])
     if isinstance(parent, dict):
         parent[path[-1]] = value
     else:

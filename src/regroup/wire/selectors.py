@@ -119,7 +119,7 @@ def parse_field_selector(text: str) -> tuple[FieldRequirement, ...]:
 def _field(part: str) -> FieldRequirement:
     match = _FIELD.match(part)
     if match is None or re.search(r"[\\=]", _ESCAPED.sub("", match[3])):
-        raise SelectorError(f"invalid selector: {part!r}; can't understand it")
+        raise SelectorError(f"invalid selector: {part!r}; can't understand {part!r}")
     return FieldRequirement(match[1], _ESCAPED.sub(r"\1", match[3]), match[2] != "!=")
 
 

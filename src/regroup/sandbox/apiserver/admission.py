@@ -87,9 +87,9 @@ class Admission:
         if asked is None:
             return None
         response = await ask(webhook, asked, attributes, uid=self._new_uid(), caller=self._caller)
+        result = patched(webhook, response, asked, attributes)
         if attributes.obj is None:
             return None
-        result = patched(webhook, response, asked, attributes)
         return result if result != attributes.obj else None
 
     def _asked(self, webhook: Obj, attributes: Attributes) -> Asked | None:

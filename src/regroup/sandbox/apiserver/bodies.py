@@ -23,19 +23,24 @@ def read_object(request: Request, definition: KindDefinition, *, known: Callable
     """
     resource = definition.resource
     obj = _decoded(request, resource)
-    kind, version = obj.get("kind") or "", obj.get("apiVersion") or ""
     if definition.custom:
         _check_custom(request, resource, obj)
-    elif (kind and kind != resource.kind) or (version and version != resource.api_version):
-        kind, version = kind or resource.kind, version or resource.api_version
-        short = str(version).rpartition("/")[2]
-        if known(version, kind):
-            group = resource.group.partition(".")[0] or "core"
-            why = f"converting ({short}.{kind}) to ({group}.{resource.kind}): unknown conversion"
-        else:
-            why = f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"'
-        raise failures.bad_request(f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {why}')
+    else:
+        _check_built_in(resource, obj, known=known)
     return obj
+
+
+def _check_built_in(resource: Resource, obj: Obj, *, known: Callable[[str, str], bool]) -> None:
+    kind, version = obj.get("kind") or resource.kind, obj.get("apiVersion") or resource.api_version
+    if (kind, version) == (resource.kind, resource.api_version):
+        return
+    short = str(version).rpartition("/")[2]
+    if known(version, kind):
+        group = resource.group.partition(".")[0] or "core"
+        why = f"converting ({short}.{kind}) to ({group}.{resource.kind}): unknown conversion"
+    else:
+        why = f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"'
+    raise failures.bad_request(f'{kind} in version "{short}" cannot be handled as a {resource.kind}: {why}')
 
 
 def _check_custom(request: Request, resource: Resource, obj: Obj) -> None:
@@ -47,7 +52,8 @@ def _check_custom(request: Request, resource: Resource, obj: Obj) -> None:
             f"the object provided is unrecognized (must be of type {resource.kind}): "
             f"Object 'Kind' is missing in '{text}' ({shown})"
         )
-    if version and version != resource.api_version:
+    if version != resource.api_version:
+        version = version or ""
         raise failures.bad_request(
             f"the API version in the data ({version}) does not match the expected API version ({resource.api_version})"
         )
@@ -56,9 +62,11 @@ def _check_custom(request: Request, resource: Resource, obj: Obj) -> None:
         raise failures.invalid(resource, (obj.get("metadata") or {}).get("name", ""), [error], kind=str(kind))
 
 
-def read_other(request: Request, resource: Resource) -> Obj:
+def read_other(request: Request, resource: Resource, *, known: Callable[[str, str], bool]) -> Obj:
     """The object in the body of a subresource that has a kind of its own, as it comes. Raises ``Failure``."""
-    return _decoded(request, resource)
+    obj = _decoded(request, resource)
+    _check_built_in(resource, obj, known=known)
+    return obj
 
 
 def _decoded(request: Request, resource: Resource) -> Obj:
@@ -75,11 +83,19 @@ def _decoded(request: Request, resource: Resource) -> Obj:
     except codec.DecodeError as error:
         raise failures.bad_request(
             f"the object provided is unrecognized (must be of type {resource.kind}): "
-            f"couldn't get version/kind; json parse error: {why_not_json(error)}"
+            f"couldn't get version/kind; json parse error: {_shown(why_not_json(error), body)}"
         ) from error
     except (ProtobufError, YamlError) as error:
         raise failures.bad_request(f"the object provided is unrecognized (must be of type {resource.kind}): {error}") from error
     raise failures.unsupported_media_type((JSON, YAML, PROTOBUF))
+
+
+def _shown(why: str, body: bytes) -> str:
+    """The parser's complaint; one about an early end shows what there was."""
+    if not why.startswith("unexpected end"):
+        return why
+    text = body.decode(errors="replace")
+    return f"{why} ({text[:30] + ' ...' if len(text) > 30 else text or '<empty>'})"
 
 
 def _yaml(body: bytes) -> Obj:

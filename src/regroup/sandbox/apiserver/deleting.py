@@ -50,7 +50,7 @@ class Deleter:
         for stored in list(self._storage.items(served.stored_as, wanted.namespace)):
             if not wanted.matches(stored):
                 continue
-            await self._admit(served, stored, options, warnings)
+            await self._admit(served, stored, options, warnings, named=False)
             key = _key(stored)
             # Webhooks were asked: another object may have this name by now, which nobody selected.
             current = self._storage.get(served.stored_as, key)
@@ -63,7 +63,8 @@ class Deleter:
         """Delete an object on the server's own account, in the background."""
         self._delete(served, _key(stored), stored, {})
 
-    async def _admit(self, served: Served, stored: Stored, options: Options, warnings: list[str]) -> None:
+    async def _admit(self, served: Served, stored: Stored, options: Options, warnings: list[str], *, named: bool = True) -> None:
+        """Ask admission. ``named`` is whether the request names the object: that of a collection does not."""
         meta = stored.obj["metadata"]
         if is_namespace(served.resource) and meta["name"] in PROTECTED_NAMESPACES:
             raise failures.forbidden(served.resource, meta["name"], "this namespace may not be deleted")
@@ -71,7 +72,7 @@ class Deleter:
             served=served,
             operation="DELETE",
             namespace=meta.get("namespace", ""),
-            name=meta["name"],
+            name=meta["name"] if named else "",
             subresource="",
             obj=None,
             old=served.from_stored(stored.obj),
@@ -90,7 +91,7 @@ class Deleter:
             if is_pod(served.resource) and last != stored.obj:
                 # A pod is marked first, also without any grace: watches see it terminating, then gone, as two versions.
                 last = self._writer.keep(served, key, last).obj
-            return self._writer.remove(served, key, last)
+            return self._writer.remove(served, key, last, versioned=True)
         if last == stored.obj:
             return Written(stored)
         return Written(self._writer.keep(served, key, last))
@@ -100,6 +101,10 @@ class Deleter:
         resource, meta = served.resource, obj["metadata"]
         asked = options.get("gracePeriodSeconds")
         deleting = bool(meta.get("deletionTimestamp"))
+        known = meta.get("deletionGracePeriodSeconds")
+        if is_pod(resource) and deleting and known is not None and (asked is None or asked >= known):
+            # A pod that is going already may only be given less time: nothing else of its deletion can be changed.
+            return obj, False
         grace = objects.pod_grace(obj, asked) if is_pod(resource) else 0
         if deleting and asked is None:
             # A second deletion without a wish of its own changes nothing of the first one's grace.

@@ -10,12 +10,15 @@ from regroup.sandbox.apiserver import failures
 from regroup.sandbox.apiserver.forms import JSON
 from regroup.sandbox.apiserver.registry import Registry, Served
 from regroup.sandbox.kinds.definition import KindDefinition
+from regroup.sandbox.kinds.versions import version_rank
 from regroup.sandbox.schema.openapi import document
 from regroup.wire import codec
 from regroup.wire.transport import Request, Response
 
 Obj = dict[str, Any]
 
+CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+"""In the order in which custom resources tell them."""
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _CHANGES = ("get", "patch", "update")
 _HEALTH = frozenset({"healthz", "livez", "readyz"})
@@ -65,8 +68,8 @@ class Discovery:
         return self._made[key]
 
     def knows_group(self, group: str) -> bool:
-        """Whether any kind of the group is served."""
-        return any(served.resource.group == group for served in self._registry)
+        """Whether any built-in kind of the group is served: paths of custom groups are not known until a CRD serves them."""
+        return any(served.resource.group == group and not served.definition.custom for served in self._registry)
 
     def _make(self, parts: tuple[str, ...], aggregated: str) -> Response | None:
         match parts:
@@ -177,18 +180,6 @@ def not_a_path() -> Response:
     return Response(404, _TEXT, b"404 page not found\n")
 
 
-def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Kubernetes' order of versions: v2, v1, v1beta1, v1alpha1, and then whatever is no version, by name."""
-    digits, _, rest = version.removeprefix("v").partition("beta") if "beta" in version else (version[1:], "", "")
-    stage = 1 if "beta" in version else 0
-    if "alpha" in version:
-        digits, _, rest = version.removeprefix("v").partition("alpha")
-        stage = 2
-    if not version.startswith("v") or not digits.isdecimal() or (stage and not rest.isdecimal()):
-        return (3, 0, 0, version)
-    return (stage, -int(digits), -int(rest or 0), version)
-
-
 def _wanted(accept: str) -> str:
     """The version of aggregated discovery that a client takes first, empty for the legacy form."""
     for entry in accept.split(","):
@@ -232,7 +223,7 @@ def _group(name: str, versions: Sequence[str]) -> Obj:
 def _verbs(definition: KindDefinition) -> tuple[str, ...]:
     if definition.resource.plural == "namespaces" and not definition.resource.group:
         return tuple(verb for verb in VERBS if verb != "deletecollection")
-    return VERBS
+    return CUSTOM_VERBS if definition.custom else VERBS
 
 
 def _subresources(definition: KindDefinition) -> Iterable[_Subresource]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from regroup.sandbox.apiserver.failures import not_acceptable
+from regroup.sandbox.apiserver.failures import bad_request, not_acceptable
 from regroup.sandbox.apiserver.registry import Served
 from regroup.sandbox.apiserver.storage import Stored
 from regroup.wire import codec
@@ -66,7 +66,7 @@ class MetadataForm:
             "kind": "PartialObjectMetadataList",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": metadata,
-            "items": [partial(item.obj) for item in items],
+            "items": [partial(item.obj) for item in items] or None,  # Go's nil
         }
         return Response(200, JSON, codec.encode(body))
 
@@ -88,7 +88,8 @@ class TableForm:
         return Response(status, JSON, codec.encode(self._table(served, [stored], {"resourceVersion": str(stored.version)})))
 
     def list(self, served: Served, items: Sequence[Stored], metadata: Obj) -> Response:
-        return Response(200, JSON, codec.encode(self._table(served, items, metadata)))
+        said = {key: value for key, value in metadata.items() if value != ""}
+        return Response(200, JSON, codec.encode(self._table(served, items, said)))
 
     def encoder(self, served: Served) -> Callable[[Stored], bytes]:
         first = True
@@ -126,8 +127,11 @@ class TableForm:
             row: Obj = {"cells": [column.cell(obj, now) for column in columns]}
             if self._include == "Object":
                 row["object"] = obj
-            elif self._include != "None":
-                row["object"] = partial(obj)
+            else:
+                row["object"] = partial(obj) if self._include == "Metadata" else None
+            conditions = served.definition.row_conditions(obj)
+            if conditions:
+                row["conditions"] = list(conditions)
             rows.append(row)
         return {
             "kind": "Table",
@@ -147,6 +151,7 @@ class TableForm:
         }
 
 
+_INCLUDES = frozenset({"", "Metadata", "Object", "None"})
 _PARTIAL = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 
 
@@ -177,6 +182,9 @@ def choose(accept: str, *, include: str, now: Callable[[], datetime]) -> Form:
             case None:
                 return PlainForm()
             case "Table" if wanted.get("v", "v1") == "v1":
+                if include not in _INCLUDES:
+                    why = f"Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+                    raise bad_request(f"Unable to convert to Table as requested: includeObject: {why}")
                 return TableForm(now=now, include=include or "Metadata")
             case "PartialObjectMetadata" | "PartialObjectMetadataList":
                 return MetadataForm()

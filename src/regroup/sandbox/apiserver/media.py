@@ -25,7 +25,8 @@ def media_type(request: Request) -> str:
 
 def why_not_json(error: DecodeError) -> str:
     """What is wrong with a body, without what our own codec says in front."""
-    return str(error).removeprefix("cannot decode the answer: ")
+    text = str(error).removeprefix("cannot decode the answer: ")
+    return "unexpected end of JSON input" if text == "Input data was truncated" else text
 
 
 def check_size(body: bytes | None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from regroup.kube.resources import NAMESPACES
 from regroup.runtime.clock import timestamp
 from regroup.sandbox.apiserver.failures import bad_request, conflict, internal, invalid, stale
-from regroup.sandbox.apiserver.traits import is_definition, is_pod
+from regroup.sandbox.apiserver.traits import counts_changes, is_definition, is_deployment, is_pod
 from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.schema.errors import FieldError
 
@@ -18,7 +18,7 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 POD_GRACE = 30
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
+_SERVER_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
 def new_uid(rng: random.Random) -> str:
@@ -45,6 +45,8 @@ def begin_create(definition: KindDefinition, obj: Obj, *, namespace: str) -> Obj
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     for name in (*_SERVER_FIELDS, "managedFields"):
         meta.pop(name, None)
+    if definition.generation:
+        meta.pop("generation", None)  # kinds whose generation is not counted keep what the client says
     result = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": meta}
     result |= {key: value for key, value in obj.items() if key not in result}
     if definition.status and not definition.status_on_create:
@@ -77,7 +79,9 @@ def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresourc
     meta, before = dict(obj.get("metadata") or {}), old["metadata"]
     resource, name = definition.resource, before["name"]
     version = meta.get("resourceVersion")
-    if version and version != before["resourceVersion"]:
+    if version and not (version.isascii() and version.isdecimal()):
+        raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+    if version and version != "0" and version != before["resourceVersion"]:  # 0 is any version
         raise stale(resource, name)
     # What a client leaves out stays; a UID or a deletion that it makes up is for validation to refuse.
     for key in ("creationTimestamp", "generation", "namespace", "name"):
@@ -97,6 +101,8 @@ def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresourc
                 del meta["managedFields"]
         elif is_pod(resource):
             _set(meta, "ownerReferences", before.get("ownerReferences"))
+        elif is_deployment(resource):
+            _set(meta, "labels", before.get("labels"))
         result = {**old, "metadata": meta}
         result.pop("status", None)
         if "status" in obj:
@@ -115,7 +121,7 @@ def prepare_update(definition: KindDefinition, obj: Obj, old: Obj, *, subresourc
                 f"found new finalizers []string{{{', '.join(_quoted(fresh))}}}",
             )
             raise invalid(resource, name, [error, error])  # a real server says it twice: on metadata, and on its update
-    if definition.generation and _spec_of(definition, result) != _spec_of(definition, old):
+    if definition.generation and counts_changes(resource) and _spec_of(definition, result) != _spec_of(definition, old):
         meta["generation"] = before.get("generation", 1) + 1
     return result
 

@@ -38,7 +38,8 @@ class ListOptions:
     token: str
     timeout: float | None
     bookmarks: bool
-    initial_events: bool
+    initial_events: bool | None
+    """Whether a watch begins with all that is there; None leaves it to the version asked for."""
     exact: bool
 
 
@@ -72,28 +73,21 @@ def write_options(request: Request, kind: OptionsKind) -> WriteOptions:
 def list_options(query: Mapping[str, str], *, watch: bool) -> ListOptions:
     """Options of a list or a watch. Raises ``Failure``."""
     match, version = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
-    errors: list[FieldError] = []
+    token = query.get("continue", "")
     initial = flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None
-    if initial is not None and not watch:
-        errors.append(FieldError("sendInitialEvents", "Forbidden", detail="sendInitialEvents is forbidden for list"))
-    elif initial and match != "NotOlderThan":
-        detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        errors.append(FieldError("resourceVersionMatch", "Forbidden", detail=detail))
-    elif match and not watch:
-        errors += _match_errors(match, version, query.get("continue", ""))
-    elif match and initial is None:
-        detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        errors.append(FieldError("resourceVersionMatch", "Forbidden", detail=detail))
+    errors = _watch_errors(match, token, initial=initial) if watch else _list_errors(match, version, token, initial=initial)
     if errors:
         raise _refused("ListOptions", errors)
+    if token and version not in {"", "0"}:
+        raise bad_request("specifying resource version is not allowed when using continue")
     timeout = _number(query, "timeoutSeconds")
     return ListOptions(
         version=_version(version, watch=watch),
         limit=_number(query, "limit") or 0,
-        token=query.get("continue", ""),
+        token=token,
         timeout=float(timeout) if timeout else None,
         bookmarks=flag(query, "allowWatchBookmarks"),
-        initial_events=bool(initial),
+        initial_events=initial,
         exact=match == "Exact",
     )
 
@@ -107,6 +101,11 @@ def delete_options(request: Request) -> Obj:
             options = dict(codec.decode(request.body, dict))
         except codec.DecodeError as error:
             raise bad_request(f"couldn't get version/kind; json parse error: {why_not_json(error)}") from error
+        grace = options.get("gracePeriodSeconds")
+        if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
+            found = "string" if isinstance(grace, str) else "number" if isinstance(grace, float) else type(grace).__name__
+            where = "Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+            raise bad_request(f"json: cannot unmarshal {found} into {where}")
         kind = options.get("kind") or "DeleteOptions"
         if kind != "DeleteOptions":
             version = options.get("apiVersion") or "meta.k8s.io/v1"
@@ -138,23 +137,46 @@ def _dry_run_errors(values: Sequence[Any]) -> list[FieldError]:
     return [FieldError("dryRun", "NotSupported", list(values), 'supported values: "All"')]
 
 
-def _match_errors(match: str, version: str, token: str) -> list[FieldError]:
-    if token:
-        detail = "resourceVersionMatch is forbidden when continue is provided"
-    elif not version:
-        detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-    elif match not in {"Exact", "NotOlderThan"}:
+def _list_errors(match: str, version: str, token: str, *, initial: bool | None) -> list[FieldError]:
+    errors = []
+    if match and token:
+        errors.append(_forbidden_match("resourceVersionMatch is forbidden when continue is provided"))
+    if match and not version:
+        errors.append(_forbidden_match("resourceVersionMatch is forbidden unless resourceVersion is provided"))
+    if match not in {"", "Exact", "NotOlderThan"}:
         shown = 'supported values: "Exact", "NotOlderThan", ""'
-        return [FieldError("resourceVersionMatch", "NotSupported", match, shown)]
-    elif match == "Exact" and version == "0":
-        detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-    else:
-        return []
-    return [FieldError("resourceVersionMatch", "Forbidden", detail=detail)]
+        errors.append(FieldError("resourceVersionMatch", "NotSupported", match, shown))
+    if match == "Exact" and version == "0":
+        errors.append(_forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    if initial is not None:
+        errors.append(FieldError("sendInitialEvents", "Forbidden", detail="sendInitialEvents is forbidden for list"))
+    return errors
+
+
+def _watch_errors(match: str, token: str, *, initial: bool | None) -> list[FieldError]:
+    errors = []
+    if initial is not None and match != "NotOlderThan":
+        errors.append(_forbidden_match("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+    if match and initial is None:
+        errors.append(_forbidden_match("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
+    if match and initial is None and match != "NotOlderThan":
+        errors.append(FieldError("resourceVersionMatch", "NotSupported", match, 'supported values: "NotOlderThan"'))
+    if token:
+        errors.append(_forbidden_match("resourceVersionMatch is forbidden when continue is provided"))
+    return errors
+
+
+def _forbidden_match(detail: str) -> FieldError:
+    return FieldError("resourceVersionMatch", "Forbidden", detail=detail)
 
 
 def _refused(kind: str, errors: Sequence[FieldError]) -> Failure:
     return invalid(Resource("meta.k8s.io", "v1", "", kind), "", errors)
+
+
+def check_version(query: Mapping[str, str]) -> None:
+    """The version at which one object is asked for: any will do, but it has to be one. Raises ``Failure`` (500)."""
+    _version(query.get("resourceVersion", ""), watch=True)
 
 
 def _version(text: str, *, watch: bool) -> int | None:

@@ -26,13 +26,14 @@ def check_type(definition: KindDefinition, content_type: str) -> None:
         raise failures.unsupported_media_type(CUSTOM_TYPES)
 
 
-def decode_patch(body: bytes | None) -> Any:
+def decode_patch(content_type: str, body: bytes | None) -> Any:
     """A JSON, merge or strategic merge patch. Raises ``Failure`` (400)."""
     check_size(body)
     try:
         return codec.decode(body or b"", Any)
     except codec.DecodeError as error:
-        raise failures.bad_request(f"error decoding patch: {why_not_json(error)}") from error
+        what = "" if content_type == STRATEGIC_PATCH else "error decoding patch: "
+        raise failures.bad_request(f"{what}{why_not_json(error)}") from error
 
 
 def decode_configuration(body: bytes | None, resource: Resource) -> Obj:
@@ -48,7 +49,11 @@ def decode_configuration(body: bytes | None, resource: Resource) -> Obj:
             raise failures.bad_request(f"error decoding YAML: {error}") from error
         configuration = documents[0] if len(documents) == 1 else None
     if not isinstance(configuration, dict):
-        raise failures.bad_request("error decoding YAML: the apply configuration is no object")
+        found = "array" if isinstance(configuration, list) else "string" if isinstance(configuration, str) else "number"
+        raise failures.bad_request(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
+            f"{found} into Go value of type map[string]interface {{}}"
+        )
     group, _, version = str(configuration.get("apiVersion") or "").rpartition("/")
     if (group, version, configuration.get("kind")) != (resource.group, resource.version, resource.kind):
         raise failures.bad_request(f"invalid object type: {group}/{version}, Kind={configuration.get('kind', '')}")
@@ -79,13 +84,16 @@ def _json(live: Obj, patch: Any, _: Mapping[str, Any]) -> Any:
         raise failures.bad_request(
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
         )
-    return apply_json_patch(live, patch)
+    return apply_json_patch(live, patch, lenient=True)
 
 
 def _merge(live: Obj, patch: Any, _: Mapping[str, Any]) -> Any:
+    if patch is None:
+        raise failures.bad_request("Invalid JSON Patch")
     if not isinstance(patch, dict):
+        found = "array" if isinstance(patch, list) else "string" if isinstance(patch, str) else "number"
         raise failures.bad_request(
-            "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}"
+            f"error decoding patch: json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         )
     return apply_merge_patch(live, patch)
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from regroup.kube.resources import POD_DISRUPTION_BUDGETS
 from regroup.runtime.clock import timestamp
-from regroup.sandbox.apiserver import failures, forms
+from regroup.sandbox.apiserver import failures, forms, objects
 from regroup.sandbox.apiserver.deleting import Deleter
 from regroup.sandbox.apiserver.storage import Storage, Stored
 from regroup.sandbox.apiserver.writing import WriteContext, Writer
+from regroup.sandbox.fieldmanager.manager import update
 from regroup.wire import codec
 from regroup.wire.resource import Resource
 from regroup.wire.selectors import from_object
@@ -28,9 +29,12 @@ def bind(writer: Writer, context: WriteContext, stored: Stored, body: Obj, *, no
     pod, served, name = stored.obj, context.served, context.target.name
     meta, wanted = pod["metadata"], body.get("metadata") or {}
     spec = pod.get("spec") or {}
-    if wanted.get("uid") and wanted["uid"] != meta["uid"]:
-        why = f"Precondition failed: UID in precondition: {wanted['uid']}, UID in object meta: {meta['uid']}"
-    elif meta.get("deletionTimestamp"):
+    node = (body.get("target") or {}).get("name", "")
+    if not node:
+        raise failures.internal("target.name: Required value")
+    if wanted.get("uid"):
+        objects.check_uid(served.definition, {"metadata": {"uid": wanted["uid"]}}, pod)
+    if meta.get("deletionTimestamp"):
         why = f"pod {name} is being deleted, cannot be assigned to a host"
     elif spec.get("nodeName"):
         why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
@@ -40,9 +44,6 @@ def bind(writer: Writer, context: WriteContext, stored: Stored, body: Obj, *, no
         why = ""
     if why:
         raise failures.conflict(served.resource, name, why, kind="pods/binding")
-    node = (body.get("target") or {}).get("name", "")
-    if not node:
-        raise failures.bad_request("target.name: Required value")
     if context.dry_run:
         return _done()
     meta = {
@@ -60,6 +61,8 @@ async def evict(
 ) -> Response:
     """Delete a pod when its disruption budgets allow it. Raises ``Failure`` (429) when they do not."""
     pod, served = stored.obj, context.served
+    if (body.get("metadata") or {}).get("name") != context.target.name:
+        raise failures.bad_request("name in URL does not match name in Eviction object")
     options: Mapping[str, Any] = {**(body.get("deleteOptions") or {})}
     if context.dry_run:
         options = {**options, "dryRun": ["All"]}
@@ -80,7 +83,7 @@ async def evict(
     return _done()
 
 
-def finalize(writer: Writer, context: WriteContext, stored: Stored, body: Obj) -> Response:
+def finalize(writer: Writer, context: WriteContext, stored: Stored, body: Obj, *, now: datetime) -> Response:
     """Set a namespace's own finalizers; when none is left and it is going, it goes. Raises ``Failure``."""
     meta, wanted = stored.obj["metadata"], body.get("metadata") or {}
     if wanted.get("resourceVersion") and wanted["resourceVersion"] != meta["resourceVersion"]:
@@ -89,7 +92,9 @@ def finalize(writer: Writer, context: WriteContext, stored: Stored, body: Obj) -
     finalizers = (body.get("spec") or {}).get("finalizers") or []
     if finalizers:
         spec["finalizers"] = finalizers
-    new = {**stored.obj, "spec": spec}
+    new: Obj = {**stored.obj, "spec": spec}
+    schema, manager = context.served.definition.schema, context.options.manager
+    new = update(stored.obj, new, manager=manager, subresource="finalize", now=timestamp(now), schema=schema)
     going = bool(meta.get("deletionTimestamp")) and not finalizers and not meta.get("finalizers")
     if going:
         stored = writer.remove(context.served, ("", context.target.name), new).stored
@@ -112,20 +117,52 @@ def _spend(storage: Storage, namespace: str, pod: Obj, *, now: datetime, dry_run
         )
     for budget in budgets:
         meta, status = budget.obj["metadata"], dict(budget.obj.get("status") or {})
+        if _unready_may_go(pod, budget.obj):
+            continue
+        if status.get("observedGeneration", 0) < meta.get("generation", 0):
+            raise _guarded(f"The disruption budget {meta['name']} is still being processed by the server.", retry_after=10)
         if status.get("disruptionsAllowed", 0) <= 0:
             healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
-            message = f"The disruption budget {meta['name']} needs {wanted} healthy pods and has {healthy} currently"
-            raise failures.Failure(
-                429,
-                "TooManyRequests",
-                "Cannot evict pod as it would violate the pod's disruption budget.",
-                details={"causes": [{"reason": "DisruptionBudget", "message": message}]},
-            )
+            raise _guarded(f"The disruption budget {meta['name']} needs {wanted} healthy pods and has {healthy} currently")
         if dry_run:
             continue
         status["disruptionsAllowed"] -= 1
+        if not status["disruptionsAllowed"]:
+            status = _with_condition(status, _used_up(status, now=now))
         status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: timestamp(now)}
         storage.put(POD_DISRUPTION_BUDGETS, (namespace, meta["name"]), {**budget.obj, "metadata": dict(meta), "status": status})
+
+
+def _unready_may_go(pod: Obj, budget: Obj) -> bool:
+    """Whether a pod that is not ready may go whatever the budget has left: always by ``AlwaysAllow``, else when the application
+    has the healthy pods that it needs."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    if any(entry.get("type") == "Ready" and entry.get("status") == "True" for entry in conditions):
+        return False
+    if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    return bool(0 < status.get("desiredHealthy", 0) <= status.get("currentHealthy", 0))
+
+
+def _guarded(message: str, *, retry_after: int | None = None) -> failures.Failure:
+    details: Obj = {"causes": [{"reason": "DisruptionBudget", "message": message}]}
+    if retry_after is not None:
+        details["retryAfterSeconds"] = retry_after
+    why = "Cannot evict pod as it would violate the pod's disruption budget."
+    return failures.Failure(429, "TooManyRequests", why, details=details, retry_after=retry_after)
+
+
+def _used_up(status: Obj, *, now: datetime) -> Obj:
+    """The condition of a budget whose last disruption was just taken."""
+    return {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "observedGeneration": status.get("observedGeneration", 0),
+        "lastTransitionTime": timestamp(now),
+        "reason": "InsufficientPods",
+        "message": "",
+    }
 
 
 def _with_condition(status: Obj, condition: Obj) -> Obj:

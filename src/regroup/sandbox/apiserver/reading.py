@@ -73,7 +73,9 @@ class Reader:
             self._check_list_version(options)
             version = self.storage.version
             items = self._selected(wanted)
-        page, rest = (items[: options.limit], items[options.limit :]) if options.limit > 0 else (items, [])
+        # A list at version 0 comes whole out of the watch cache, whatever limit it names: reflectors count on that.
+        limit = 0 if options.version == 0 and not options.token else options.limit
+        page, rest = (items[:limit], items[limit:]) if limit > 0 else (items, [])
         metadata = list_meta(served, version)
         if rest:
             metadata["continue"] = self._keep(version, rest)
@@ -83,17 +85,16 @@ class Reader:
 
     async def watch(self, served: Served, target: Target, query: Mapping[str, str], form: Form) -> ServerStream:
         """A watch of a collection. Raises ``Failure``."""
-        if target.name:
-            query = {**query, "fieldSelector": f"metadata.name={target.name}"}
         wanted = selection(served, target.namespace, query)
         options = list_options(query, watch=True)
         initial: list[tuple[EventType, Stored]] = []
         missed: list[Event] = []
         since = options.version or 0
         if since == 0 or options.initial_events:
-            # Everything that is there comes first, then what changes from now on.
+            # Everything that is there comes first, unless it is not wanted; then what changes from now on.
             since = max(self.storage.version, since)
-            initial = [("ADDED", stored) for stored in self._selected(wanted)]
+            wanted_first = options.initial_events is not False
+            initial = [("ADDED", stored) for stored in self._selected(wanted)] if wanted_first else []
         else:
             events = self.storage.events_after(served.stored_as, since)
             if events is None:
@@ -107,7 +108,7 @@ class Reader:
             timeout=options.timeout or DEFAULT_TIMEOUT,
             bookmarks=options.bookmarks,
             initial=initial,
-            initial_end=options.initial_events and options.bookmarks,
+            initial_end=bool(options.initial_events) and options.bookmarks,
             since=since,
         )
         body = watch(self.storage, request, missed=missed)

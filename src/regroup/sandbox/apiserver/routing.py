@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 from regroup.wire.transport import Request
 
-FLAGS = {"true", "1"}
+UNSET = {"false", "0"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ def query_of(request: Request) -> dict[str, str]:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    return query.get(name, "").lower() in FLAGS
+    """A switch is on when it is there with anything but ``false`` and ``0``: Go's conversion of query values."""
+    return name in query and query[name].lower() not in UNSET
 
 
 def verb_of(method: str, target: Target, query: Mapping[str, str]) -> str:

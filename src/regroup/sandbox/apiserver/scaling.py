@@ -1,5 +1,6 @@
 """The ``scale`` subresource: ``autoscaling/v1`` Scale over objects that have replicas."""
 
+from collections.abc import Callable
 from typing import Any
 
 from regroup.sandbox.apiserver import failures, forms, patching
@@ -12,11 +13,12 @@ from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.schema.errors import FieldError
 from regroup.wire import codec
 from regroup.wire.resource import Resource
-from regroup.wire.selectors import from_object
 from regroup.wire.transport import Request, Response
 
 Obj = dict[str, Any]
 
+Known = Callable[[str, str], bool]
+"""Whether there is a kind of an API version and a name."""
 SCALES = Resource("autoscaling", "v1", "scale", "Scale")
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -26,11 +28,14 @@ def get_scale(served: Served, stored: Stored) -> Response:
     return _answer(served, served.from_stored(stored.obj))
 
 
-async def set_scale(writer: Writer, context: WriteContext, stored: Stored, request: Request) -> Response:
+async def set_scale(writer: Writer, context: WriteContext, stored: Stored, request: Request, *, known: Known) -> Response:
     """Write the replicas of an object. Raises ``Failure``."""
     served, name = context.served, context.target.name
     live = served.from_stored(stored.obj)
-    wanted = _wanted(request, served.definition, scale_of(served.definition, live))
+    wanted = _wanted(request, served.definition, _scale(served.definition, live), known=known)
+    said = (wanted.get("metadata") or {}).get("name")
+    if said != name:
+        raise failures.bad_request(f"the name of the object ({said or ''}) does not match the name on the URL ({name})")
     version = (wanted.get("metadata") or {}).get("resourceVersion")
     if version and version != live["metadata"]["resourceVersion"]:
         raise failures.stale(served.resource, name)
@@ -44,7 +49,16 @@ async def set_scale(writer: Writer, context: WriteContext, stored: Stored, reque
 
 
 def scale_of(definition: KindDefinition, obj: Obj) -> Obj:
-    """The Scale that an object shows."""
+    """The Scale that an object shows. Raises ``Failure`` (500) for a custom object that says nothing of replicas."""
+    replicas, _, _ = _paths(definition)
+    if definition.custom and _at(obj, replicas) is None:
+        why = f'the spec replicas field "{replicas}" does not exist'
+        message = f"Internal error occurred: {why}"
+        raise failures.Failure(500, "InternalError", message, details={"causes": [{"message": why}]})
+    return _scale(definition, obj)
+
+
+def _scale(definition: KindDefinition, obj: Obj) -> Obj:
     replicas, actual, selector = _paths(definition)
     meta = obj["metadata"]
     status: Obj = {"replicas": _at(obj, actual) or 0}
@@ -55,20 +69,20 @@ def scale_of(definition: KindDefinition, obj: Obj) -> Obj:
         "kind": "Scale",
         "apiVersion": SCALES.api_version,
         "metadata": {name: meta[name] for name in _SHOWN if name in meta},
-        "spec": {"replicas": _at(obj, replicas) or 0},
+        "spec": {"replicas": count} if (count := _at(obj, replicas)) else {},
         "status": status,
     }
 
 
-def _wanted(request: Request, definition: KindDefinition, scale: Obj) -> Obj:
+def _wanted(request: Request, definition: KindDefinition, scale: Obj, *, known: Known) -> Obj:
     if request.method == "PUT":
-        wanted = read_other(request, SCALES)
+        wanted = read_other(request, SCALES, known=known)
     else:
         content_type = media_type(request)
-        known = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
-        if content_type not in known:
-            raise failures.unsupported_media_type(known)
-        wanted = patching.patched(definition, content_type, scale, patching.decode_patch(request.body), schema={})
+        taken = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
+        if content_type not in taken:
+            raise failures.unsupported_media_type(taken)
+        wanted = patching.patched(definition, content_type, scale, patching.decode_patch(content_type, request.body), schema={})
     replicas = (wanted.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         kind = "string" if isinstance(replicas, str) else type(replicas).__name__
@@ -90,10 +104,23 @@ def _paths(definition: KindDefinition) -> tuple[str, str, str]:
 
 
 def _selector_text(obj: Obj) -> str:
-    requirements = from_object((obj.get("spec") or {}).get("selector")).requirements
-    return ",".join(
-        f"{entry.key}={entry.values[0]}" for entry in requirements if entry.operator == "In" and len(entry.values) == 1
-    )
+    selector = (obj.get("spec") or {}).get("selector") or {}
+    found = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    found += [(entry["key"], _expression(entry)) for entry in selector.get("matchExpressions") or []]
+    return ",".join(text for _, text in sorted(found, key=lambda entry: entry[0]))
+
+
+def _expression(entry: Obj) -> str:
+    values = ",".join(sorted(entry.get("values") or []))
+    match entry["operator"]:
+        case "In":
+            return f"{entry['key']} in ({values})"
+        case "NotIn":
+            return f"{entry['key']} notin ({values})"
+        case "Exists":
+            return str(entry["key"])
+        case _:
+            return f"!{entry['key']}"
 
 
 def _at(obj: Obj, path: str) -> Any:

@@ -17,11 +17,11 @@ from regroup.sandbox.apiserver.deleting import Deleter
 from regroup.sandbox.apiserver.discovery import Discovery, not_a_path
 from regroup.sandbox.apiserver.failures import Failure
 from regroup.sandbox.apiserver.media import media_type
-from regroup.sandbox.apiserver.options import OptionsKind, delete_options, write_options
+from regroup.sandbox.apiserver.options import OptionsKind, check_version, delete_options, write_options
 from regroup.sandbox.apiserver.podlogs import LogSource
 from regroup.sandbox.apiserver.reading import Reader, ServerStream, list_meta
 from regroup.sandbox.apiserver.registry import Registry, Served
-from regroup.sandbox.apiserver.routing import Target, flag, parse_path, query_of, verb_of
+from regroup.sandbox.apiserver.routing import Target, parse_path, query_of, verb_of
 from regroup.sandbox.apiserver.selection import selection
 from regroup.sandbox.apiserver.storage import Storage
 from regroup.sandbox.apiserver.traits import answered_whole, is_namespace
@@ -107,14 +107,16 @@ class ApiServer:
     async def _resource(self, request: Request, served: Served, target: Target, warnings: list[str]) -> Response | ServerStream:
         query = query_of(request)
         verb = verb_of(request.method, target, query)
+        if target.namespace and not served.resource.namespaced and served.definition.custom:
+            return not_a_path()
         _check_path(served, target, verb)
         if target.subresource and target.subresource != "status":
             return await self._subresource(request, served, target, warnings)
         form = forms.choose(request.headers.get("accept", ""), include=query.get("includeObject", ""), now=self.clock.now)
         match verb:
-            case "get" if flag(query, "watch"):
-                return await self._reader.watch(served, target, query, form)
             case "get":
+                # ``watch`` means nothing here: one object is watched by its collection, selected by name.
+                check_version(query)
                 return self._reader.get(served, target, form)
             case "list":
                 return self._reader.list_all(served, target, query, form)
@@ -147,30 +149,30 @@ class ApiServer:
     async def _subresource(
         self, request: Request, served: Served, target: Target, warnings: list[str]
     ) -> Response | ServerStream:
+        methods = _methods(served, target.subresource)
+        if not methods:
+            raise _no_such_subresource(served, target)
+        if request.method not in methods:
+            raise failures.method_not_allowed()
         stored = self._reader.find(served, target)
-        pod = served.resource == PODS
-        if target.subresource == "scale" and served.definition.scale and request.method == "GET":
+        if target.subresource == "scale" and request.method == "GET":
             return scaling.get_scale(served, stored)
-        if target.subresource == "log" and pod and request.method == "GET":
+        if target.subresource == "log":
             asked = podlogs.log_request(stored.obj, query_of(request), now=self.clock.now())
             return podlogs.read_log(stored.obj, asked, self.logs, find=lambda: self._object(served, target))
-        if request.method not in _OPTIONS:
-            raise failures.no_such_path()
+        known = self.registry.knows
         context, now = self._context(request, served, target, warnings), self.clock.now()
         match (target.subresource, request.method):
-            case ("scale", "PUT" | "PATCH") if served.definition.scale:
-                return await scaling.set_scale(self._writer, context, stored, request)
-            case ("binding", "POST") if pod:
-                return podwork.bind(self._writer, context, stored, read_other(request, podwork.BINDINGS), now=now)
-            case ("eviction", "POST") if pod:
-                body = read_other(request, podwork.EVICTIONS)
+            case ("scale", _):
+                return await scaling.set_scale(self._writer, context, stored, request, known=known)
+            case ("binding", _):
+                return podwork.bind(self._writer, context, stored, read_other(request, podwork.BINDINGS, known=known), now=now)
+            case ("eviction", _):
+                body = read_other(request, podwork.EVICTIONS, known=known)
                 return await podwork.evict(self._deleter, self._writer, context, stored, body, storage=self.storage, now=now)
-            case ("finalize", "PUT") if served.resource == NAMESPACES:
-                return podwork.finalize(
-                    self._writer, context, stored, read_object(request, served.definition, known=self.registry.knows)
-                )
             case _:
-                raise failures.no_such_path()
+                body = read_object(request, served.definition, known=known)
+                return podwork.finalize(self._writer, context, stored, body, now=now)
 
     def _object(self, served: Served, target: Target) -> Obj | None:
         stored = self.storage.get(served.stored_as, (target.namespace, target.name))
@@ -196,6 +198,26 @@ def _served(definition: KindDefinition) -> Served:
     return Served(definition, definition.resource)
 
 
+def _methods(served: Served, subresource: str) -> frozenset[str]:
+    """The methods that a subresource other than ``status`` takes; none when there is no such subresource."""
+    match subresource:
+        case "scale" if served.definition.scale:
+            return frozenset({"GET", "PUT", "PATCH"})
+        case "log" if served.resource == PODS:
+            return frozenset({"GET"})
+        case "binding" | "eviction" if served.resource == PODS:
+            return frozenset({"POST"})
+        case "finalize" if served.resource == NAMESPACES:
+            return frozenset({"PUT"})
+        case _:
+            return frozenset()
+
+
+def _no_such_subresource(served: Served, target: Target) -> Failure:
+    """Custom resources speak of the object, built-in ones of the path."""
+    return failures.not_found(served.resource, target.name) if served.definition.custom else failures.no_such_path()
+
+
 def _check_path(served: Served, target: Target, verb: str) -> None:
     """The path takes the verb. Raises ``Failure`` (404, 405)."""
     namespaced = served.resource.namespaced
@@ -204,7 +226,7 @@ def _check_path(served: Served, target: Target, verb: str) -> None:
     if target.name and namespaced and not target.namespace:
         raise failures.no_such_path()
     if target.subresource == "status" and not served.definition.status:
-        raise failures.no_such_path()
+        raise _no_such_subresource(served, target)
     if target.subresource == "status" and verb not in {"get", "update", "patch"}:
         raise failures.method_not_allowed()
     if target.subresource:

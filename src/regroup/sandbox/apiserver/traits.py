@@ -60,6 +60,15 @@ def is_pod(resource: Resource) -> bool:
     return _key(resource) == ("", "pods")
 
 
+def is_deployment(resource: Resource) -> bool:
+    return _key(resource) == ("apps", "deployments")
+
+
+def counts_changes(resource: Resource) -> bool:
+    """Whether the generation of the kind moves after creation."""
+    return _key(resource) != ("scheduling.k8s.io", "priorityclasses")
+
+
 def is_namespace(resource: Resource) -> bool:
     return _key(resource) == ("", "namespaces")
 

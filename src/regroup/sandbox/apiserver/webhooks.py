@@ -105,11 +105,16 @@ def patched(webhook: Obj, response: Obj, asked: Asked, attributes: Attributes) -
     obj = attributes.obj or {}
     if not response.get("patch"):
         return obj
+    if attributes.obj is None:
+        why = (
+            f'admission webhook "{webhook.get("name")}" attempted to modify the object, which is not supported for this operation'
+        )
+        raise Failure(500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
     try:
         result = _apply(response, _converted(asked, attributes, obj))
     except (PatchError, codec.DecodeError, binascii.Error) as error:
-        message = f'Internal error occurred: the patch of webhook "{webhook.get("name")}" cannot be applied: {error}'
-        raise Failure(500, "InternalError", message) from error
+        why = f'the patch of webhook "{webhook.get("name")}" cannot be applied: {error}'
+        raise Failure(500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]}) from error
     if asked.served is attributes.served:
         return result
     return attributes.served.from_stored(asked.served.to_stored(result))
@@ -118,7 +123,8 @@ def patched(webhook: Obj, response: Obj, asked: Asked, attributes: Attributes) -
 def _apply(response: Obj, obj: Obj) -> Obj:
     if response.get("patchType") != "JSONPatch":
         raise PatchError(f'unsupported patch type "{response.get("patchType")}"')
-    result = apply_json_patch(obj, codec.decode(base64.b64decode(response["patch"], validate=True), list))
+    patch = codec.decode(base64.b64decode(response["patch"], validate=True), list)
+    result = apply_json_patch(obj, patch, lenient=True)
     if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
         raise PatchError("the result is no object")
     return result

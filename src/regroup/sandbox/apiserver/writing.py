@@ -13,7 +13,7 @@ from regroup.runtime.clock import Clock, timestamp
 from regroup.sandbox.apiserver import failures, objects, patching
 from regroup.sandbox.apiserver.admission import Admission
 from regroup.sandbox.apiserver.failures import Failure
-from regroup.sandbox.apiserver.media import APPLY_PATCH
+from regroup.sandbox.apiserver.media import APPLY_PATCH, SCHEME
 from regroup.sandbox.apiserver.options import WriteOptions
 from regroup.sandbox.apiserver.registry import Served
 from regroup.sandbox.apiserver.routing import Target
@@ -95,13 +95,15 @@ class Writer:
         served, target = context.served, context.target
         resource, wanted = served.resource, self._decoded(context, body)
         _check_identity(target, wanted)
+        if (body.get("metadata") or {}).get("managedFields") == []:
+            wanted["metadata"]["managedFields"] = []  # clears the record; reading drops empty lists
         versioned = bool((body.get("metadata") or {}).get("resourceVersion"))
         for _ in range(ATTEMPTS):
             stored = self._storage.get(served.stored_as, (target.namespace, target.name))
             if stored is None:
-                if versioned or target.subresource or not put_creates(resource):
+                if target.subresource or not put_creates(resource):
                     raise failures.not_found(resource, target.name)
-                return await self.create(context, body)
+                return await self.create(context, _unversioned(body))  # whatever version it was read at
             if not versioned and (served.definition.custom or must_be_versioned(resource)):
                 raise failures.unversioned(resource, target.name)
             objects.check_uid(served.definition, wanted, stored.obj)
@@ -120,7 +122,7 @@ class Writer:
             patch: Any = patching.decode_configuration(body, served.resource)
             change, operation = self._applied(context, patch), "Apply"
         else:
-            patch = patching.decode_patch(body)
+            patch = patching.decode_patch(content_type, body)
             change, operation = self._patched(context, content_type, patch), "Update"
         for _ in range(ATTEMPTS):
             stored = self._storage.get(served.stored_as, (target.namespace, target.name))
@@ -145,9 +147,12 @@ class Writer:
         self.after_write(served, Written(stored))
         return stored
 
-    def remove(self, served: Served, key: Key, last: Obj) -> Written:
-        """Take an object out of the storage; ``last`` is its last state, which the answer shows."""
+    def remove(self, served: Served, key: Key, last: Obj, *, versioned: bool = False) -> Written:
+        """Take an object out of the storage; ``last`` is its last state, which the answer shows, ``versioned`` with the version
+        of the removal."""
         stored = self._storage.remove(served.stored_as, key)
+        if versioned:
+            last = {**last, "metadata": {**last["metadata"], "resourceVersion": str(stored.version)}}
         written = Written(Stored(last, stored.version, codec.encode(last)), gone=True)
         self.after_write(served, written)
         return written
@@ -158,8 +163,7 @@ class Writer:
         if meta.get("uid"):
             why = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
             raise failures.conflict(served.resource, target.name, why)
-        if meta.get("resourceVersion"):
-            raise failures.not_found(served.resource, target.name)
+        patch = _unversioned(patch)
         applied = self._applied(context, patch)(None)
         managed = applied["metadata"].get("managedFields")
         obj = objects.begin_create(served.definition, applied, namespace=target.namespace)
@@ -232,15 +236,18 @@ class Writer:
     ) -> Written:
         served, target, definition = context.served, context.target, context.served.definition
         live = served.from_stored(stored.obj)
-        obj = objects.prepare_update(definition, change(live), live, subresource=target.subresource)
-        definition.default(obj)
-        if operation == "Update":
+        wanted = change(live)
+        definition.default(wanted)  # before the generation is counted: what a default gives back has not changed
+        obj = objects.prepare_update(definition, wanted, live, subresource=target.subresource)
+        scaling = definition.scale if target.subresource == "scale" else None
+        # Who scales takes the replicas from those who own them, without a time; what nobody owns stays nobody's.
+        if operation == "Update" and (scaling is None or fields.owned(live, scaling[0])):
             obj = fields.update(
                 live,
                 obj,
                 manager=context.options.manager,
                 subresource=target.subresource,
-                now=timestamp(self._clock.now()),
+                now=timestamp(self._clock.now()) if scaling is None else None,
                 schema=definition.schema,
                 resets=_resets(definition, target.subresource),
             )
@@ -289,6 +296,10 @@ class Writer:
                 text = codec.encode(dict(sorted(body.items()))).decode()
                 raise failures.undecodable_patch(text, str(error)) from error
             raise failures.bad_request(_cannot_handle(resource, str(error))) from error
+        if patch and unknown and context.options.validation == "Strict" and not context.served.definition.custom:
+            raise failures.undecodable_patch(
+                codec.encode(body).decode(), f"strict decoding error: {_unknown_texts(sorted(unknown))}"
+            )
         _unknown_fields(context, unknown)
         return obj
 
@@ -333,6 +344,8 @@ def _attributes(context: WriteContext, operation: str, obj: Obj, old: Obj | None
 
 def _resets(definition: KindDefinition, subresource: str) -> tuple[str, ...] | None:
     """The top fields that a write does not take, and so does not own; None for the usual ones."""
+    if not subresource and not definition.status:
+        return ()  # ``status`` is a field like any other where it has no path of its own
     return ("spec",) if subresource == "status" and not objects.own_metadata(definition) else None
 
 
@@ -351,8 +364,13 @@ def _check_identity(target: Target, obj: Obj) -> None:
 
 def _check_kind(served: Served, body: Obj) -> None:
     """A patch cannot turn an object into one of another kind. Raises ``Failure`` or ``DecodeFailure``."""
-    resource, kind = served.resource, body.get("kind")
+    resource, kind, version = served.resource, body.get("kind"), body.get("apiVersion")
     if not kind or kind == resource.kind:
+        if version and version != resource.api_version:
+            if served.definition.custom:
+                error = FieldError("apiVersion", "Invalid", version, f"must be {resource.api_version}")
+                raise failures.invalid(resource, (body.get("metadata") or {}).get("name", ""), [error])
+            raise DecodeFailure(f'no kind "{resource.kind}" is registered for version "{version}" in scheme "{SCHEME}"')
         return
     if served.definition.custom:
         error = FieldError("kind", "Invalid", kind, f"must be {resource.kind}")
@@ -368,8 +386,18 @@ def _unknown_fields(context: WriteContext, paths: Sequence[str]) -> None:
     """What ``fieldValidation`` says about fields that the schema does not know. Raises ``Failure`` (400) for Strict."""
     if not paths:
         return
-    texts = [f'unknown field "{path}"' for path in sorted(paths)]
     if context.options.validation == "Strict":
-        raise failures.bad_request(_cannot_handle(context.served.resource, f"strict decoding error: {', '.join(texts)}"))
+        why = f"strict decoding error: {_unknown_texts(paths)}"
+        raise failures.bad_request(_cannot_handle(context.served.resource, why))
     if context.options.validation == "Warn":
+        texts = [f'unknown field "{path}"' for path in paths]
         context.warnings.extend(text for text in texts if text not in context.warnings)
+
+
+def _unknown_texts(paths: Sequence[str]) -> str:
+    return ", ".join(f'unknown field "{path}"' for path in paths)
+
+
+def _unversioned(obj: Obj) -> Obj:
+    meta = obj.get("metadata") or {}
+    return {**obj, "metadata": {key: value for key, value in meta.items() if key != "resourceVersion"}}

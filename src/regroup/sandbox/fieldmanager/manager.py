@@ -126,8 +126,14 @@ def _settled(
     conflicts = [(_who(entry), path) for entry in others for path in sorted(touched) if has(entry["fieldsV1"], path)]
     refused = [(who, path) for who, path in conflicts if path not in allowed]
     if refused and not force:
-        raise ApplyConflict(sorted(refused))
+        raise ApplyConflict(sorted(refused, key=_told))
     return _without(others, touched | difference.removed)
+
+
+def _told(conflict: tuple[str, Path]) -> tuple[str, list[tuple[bool, str]]]:
+    """The order in which conflicts are told: by manager, and of one map first its own members, then what lies deeper."""
+    who, path = conflict
+    return who, [(position < len(path) - 1, step) for position, step in enumerate(path)]
 
 
 def _pruned(merged: Obj, before: Tree, wants: set[Path], others: list[Obj], schema: Schema) -> Obj:
@@ -149,11 +155,11 @@ def update(
     *,
     manager: str,
     subresource: str,
-    now: str,
+    now: str | None,
     schema: Schema,
     resets: Iterable[str] | None = None,
 ) -> Obj:
-    """``new`` with the ownership that a plain write by ``manager`` leaves."""
+    """``new`` with the ownership that a plain write by ``manager`` leaves; ``now`` None leaves no time."""
     entries = _entries(live)
     given = (new.get("metadata") or {}).get("managedFields")
     if given is not None and live is not None and given != entries:
@@ -177,8 +183,17 @@ def update(
         return _with_entries(bare, left)
     others = [entry for entry in left if not _same_manager(entry, mine)]
     fresh = _entry(manager or "unknown", "Update", api_version, subresource, union(without(had, difference.removed), changed))
-    fresh["time"] = now
+    if now is None:
+        del fresh["time"]
+    else:
+        fresh["time"] = now
     return _with_entries(bare, _bounded([*others, fresh]))
+
+
+def owned(obj: Obj, path: str) -> bool:
+    """Whether any manager owns the field at a dotted path (``.spec.replicas``)."""
+    steps = tuple(f"f:{part}" for part in path.strip(".").split("."))
+    return any(has(entry["fieldsV1"], steps) for entry in _entries(obj))
 
 
 def _bare(obj: Obj) -> Obj:

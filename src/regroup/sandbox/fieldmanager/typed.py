@@ -371,7 +371,7 @@ def _go(value: Any) -> str:
         case int() | float():
             shown = str(value)
         case list():
-            shown = f"[]interface {{}}{{{', '.join(map(str, value))}}}"
+            return f"&{{[{' '.join(map(str, value))}]}}"
         case _:
             return f"&{{map[{' '.join(f'{key}:{value[key]}' for key in sorted(value))}]}}"
     return f"&value.valueUnstructured{{Value:{shown}}}"

@@ -22,6 +22,10 @@ def _nothing(_: Obj, __: Obj | None) -> None:
     return
 
 
+def _plain_row(_: Obj) -> Sequence[Obj]:
+    return ()
+
+
 def _valid(_: Obj, __: Obj | None) -> Sequence[FieldError]:
     return ()
 
@@ -36,6 +40,7 @@ def built_in(
     scale: tuple[str, str, str] | None = None,
     generation: bool = False,
     columns: tuple[Column, ...] = GENERIC,
+    row_conditions: Callable[[Obj], Sequence[Obj]] = _plain_row,
     prepare: Callable[[Obj, Obj | None], None] = _nothing,
     validate: Callable[[Obj, Obj | None], Sequence[FieldError]] = _valid,
     fields: Iterable[str] = (),
@@ -56,6 +61,7 @@ def built_in(
         schema={**TABLE.schema(message), "default": zero(message)},
         type_name=message.full_name,
         columns=columns,
+        row_conditions=row_conditions,
         decode=partial(decode, message),
         default=partial(_default, message),
         prepare=prepare,

@@ -256,8 +256,9 @@ ROLES = (NAME, CREATED)
 def _subjects(kind: str) -> Cell:
     def show(obj: Obj, _: datetime) -> str:
         found: Iterable[Obj] = (entry for entry in obj.get("subjects") or [] if entry.get("kind") == kind)
-        names = (f"{entry['namespace']}/{entry['name']}" if entry.get("namespace") else entry["name"] for entry in found)
-        return ", ".join(names)
+        if kind == "ServiceAccount":
+            return ", ".join(f"{entry.get('namespace') or ''}/{entry['name']}" for entry in found)
+        return ", ".join(entry["name"] for entry in found)
 
     return show
 

@@ -147,6 +147,8 @@ def _stateful_set(obj: Obj) -> None:
         # A server of 1.36 drops maxUnavailable unless its feature is on; here it is kept when it is asked for, and not filled in.
         _unset({"partition": 0})(strategy["rollingUpdate"])
     _setter({"whenDeleted": "Retain", "whenScaled": "Retain"})(spec.setdefault("persistentVolumeClaimRetentionPolicy", {}))
+    for claim in spec.get("volumeClaimTemplates") or []:
+        claim |= {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
     _unset({"replicas": 1, "revisionHistoryLimit": 10})(spec)
 
 

@@ -27,6 +27,10 @@ def _nothing(_: Obj) -> None:
     return
 
 
+def _plain_row(_: Obj) -> Sequence[Obj]:
+    return ()
+
+
 def _valid(_: Obj, __: Obj | None) -> Sequence[FieldError]:
     return ()
 
@@ -60,6 +64,8 @@ class KindDefinition:
     type_name: str = ""
     """Full name of the type in ``kinds.tables``; empty for custom kinds."""
     columns: tuple[Column, ...] = ()
+    row_conditions: Callable[[Obj], Sequence[Obj]] = _plain_row
+    """What a table says of an object's row beside its cells."""
     decode: Callable[[Obj], tuple[Obj, list[str]]] = _as_it_is
     """The object as the server keeps it, and the paths that nobody knows. Raises ``schema.decoding.DecodeFailure``."""
     prepare: Callable[[Obj, Obj | None], None] = _unprepared

@@ -117,6 +117,18 @@ def _restarts(pod: Obj, now: datetime) -> str:
     return str(summary.restarts)
 
 
+def row_conditions(pod: Obj) -> list[Obj]:
+    """What the row of a pod that has ended says beside its cells."""
+    match (pod.get("status") or {}).get("phase"):
+        case "Succeeded":
+            reason, message = "Succeeded", "The pod has completed successfully."
+        case "Failed":
+            reason, message = "Failed", "The pod failed."
+        case _:
+            return []
+    return [{"type": "Completed", "status": "True", "reason": reason, "message": message}]
+
+
 def _ip(pod: Obj, _: datetime) -> str:
     addresses = (pod.get("status") or {}).get("podIPs") or []
     return (addresses[0].get("ip") if addresses else "") or "<none>"

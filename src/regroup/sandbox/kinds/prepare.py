@@ -19,7 +19,6 @@ GATED = {
     "type": "PodScheduled",
     "status": "False",
     "lastProbeTime": None,
-    "lastTransitionTime": None,
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
@@ -29,16 +28,25 @@ def pod(new: Obj, old: Obj | None) -> None:
     """Phase, class of service, priority, and the tolerations of lost nodes."""
     spec = new["spec"]
     if old is not None:
+        # Admission knows them from the old object when an update leaves them out, as clients do that replace what they made.
+        for name in ("priority", "preemptionPolicy"):
+            if spec.get(name) is None and old["spec"].get(name) is not None:
+                spec[name] = old["spec"][name]
+        _tolerate_loss(spec)
         return
     status: Obj = {"phase": "Pending", "qosClass": quality(spec)}
     if spec.get("schedulingGates"):
-        status["conditions"] = [dict(GATED)]
+        status["conditions"] = [{**GATED, "lastTransitionTime": new["metadata"].get("creationTimestamp")}]
     new["status"] = status
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         spec["terminationGracePeriodSeconds"] = 1
     if spec.get("priority") is None:
         spec["priority"] = _SYSTEM_CLASSES.get(spec.get("priorityClassName") or "", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    _tolerate_loss(spec)
+
+
+def _tolerate_loss(spec: Obj) -> None:
     for key in _LOST:
         if not _tolerates(spec.get("tolerations") or (), key):
             toleration = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS}

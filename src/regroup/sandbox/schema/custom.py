@@ -9,6 +9,7 @@ from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.kinds.tables import TABLE
 from regroup.sandbox.kinds.validation import metadata
 from regroup.sandbox.kinds.validation.report import Report
+from regroup.sandbox.kinds.versions import version_rank
 from regroup.sandbox.schema import structural
 from regroup.sandbox.schema.columns import custom_columns, json_path
 from regroup.sandbox.schema.decoding import DecodeFailure, decode
@@ -68,8 +69,18 @@ def _deprecation(spec: Obj, version: Obj) -> Callable[[Obj], Sequence[str]] | No
     if not version.get("deprecated"):
         return None
     name = f"{spec['group']}/{version['name']} {spec['names']['kind']}"
-    text = version.get("deprecationWarning") or f"{name} is deprecated"
+    text = version.get("deprecationWarning") or f"{name} is deprecated{_instead(spec, version)}"
     return lambda _: [text]
+
+
+def _instead(spec: Obj, version: Obj) -> str:
+    """The better version that is named, when there is one: served, not deprecated, and more stable."""
+    better = [
+        entry["name"]
+        for entry in spec["versions"]
+        if entry.get("served") and not entry.get("deprecated") and version_rank(entry["name"]) < version_rank(version["name"])
+    ]
+    return f"; use {spec['group']}/{min(better, key=version_rank)} {spec['names']['kind']}" if better else ""
 
 
 def _decode(schema: Schema, obj: Obj) -> tuple[Obj, list[str]]:

@@ -18,7 +18,17 @@ _NOT_IN_VALUES = ("type", "default", "title", "description", "additionalProperti
 
 
 def check(schema: Obj, path: str) -> Iterator[FieldError]:
-    """Everything that is wrong with the schema of a whole object."""
+    """What is wrong with the schema of a whole object: defaults are judged only by a schema that is sound itself."""
+    found = list(_check(schema, path))
+    unsound = [error for error in found if not _of_default(error)]
+    yield from unsound or found
+
+
+def _of_default(error: FieldError) -> bool:
+    return any(part == "default" or part.startswith("default[") for part in error.path.split("."))
+
+
+def _check(schema: Obj, path: str) -> Iterator[FieldError]:
     if not schema.get("type"):
         yield FieldError(f"{path}.type", "Required", "", "must not be empty at the root")
     elif schema["type"] != "object":

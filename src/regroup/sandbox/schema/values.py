@@ -31,7 +31,9 @@ def _validate(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
     if not _fits_type(value, schema):
         yield _type_error(value, schema, path)
         if isinstance(value, float) and schema.get("type") == "integer":
-            yield _unchecked(f"Checked value must be of type integer (default format) in {path}")
+            form = schema.get("format")
+            shown = f"with format {form}" if form in _BITS else "(default format)"
+            yield _unchecked(f"Checked value must be of type integer {shown} in {path}")
         return
     yield from _plain(value, schema, path)
     yield from _combined(value, schema, path)
@@ -68,6 +70,8 @@ def _fits_type(value: Any, schema: Schema) -> bool:
 def _type_error(value: Any, schema: Schema, path: str) -> FieldError:
     wanted = "integer,string" if schema.get(INT_OR_STRING) else str(schema.get("type"))
     given = _type_name(value)
+    if isinstance(value, float) and schema.get("format") in _BITS:
+        wanted, given = str(schema["format"]), "float64"
     return FieldError(path or _NOWHERE, "TypeInvalid", given, f'{path} in body must be of type {wanted}: "{given}"')
 
 
@@ -122,11 +126,12 @@ def _numbers(value: float, schema: Schema, path: str) -> Iterator[FieldError]:
 
 def _strings(value: str, schema: Schema, path: str) -> Iterator[FieldError]:
     longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
+    # Length and pattern are one judgement, which ends at the first fault.
     if longest is not None and len(value) > longest:
         yield FieldError(path, "TooLong", None, f"may not be more than {longest} bytes")
-    if shortest is not None and len(value) < shortest:
+    elif shortest is not None and len(value) < shortest:
         yield FieldError(path, "Invalid", value, f"{path} in body should be at least {shortest} chars long")
-    if pattern and not _matches(pattern, value):
+    elif pattern and not _matches(pattern, value):
         yield FieldError(path, "Invalid", value, f"{path} in body should match '{pattern}'")
     form = schema.get("format")
     if form and not formats.holds(form, value):

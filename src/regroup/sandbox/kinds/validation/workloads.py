@@ -140,7 +140,7 @@ def _statuses(report: Report, status: Obj, *, counts: Sequence[str], all_counts:
         if (status.get(name) or 0) > total:
             report.invalid(f"status.{name}", status.get(name) or 0, "cannot be greater than status.replicas")
     if (status.get("availableReplicas") or 0) > (status.get("readyReplicas") or 0):
-        report.invalid("status.availableReplicas", status["availableReplicas"], "cannot be greater than status.readyReplicas")
+        report.invalid("status.availableReplicas", status["availableReplicas"], "cannot be greater than readyReplicas")
 
 
 def deployment(obj: Obj, old: Obj | None) -> Sequence[FieldError]:
