@@ -1,0 +1,1 @@
+"""``kubectl ome``: Instances of InferenceServices, for a terminal. Reads only."""
