@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # The same examples in every run: a test that fails now and then tells nobody what broke it. New ones are looked for by hand,
-# with --hypothesis-profile=default.
-settings.register_profile("repeatable", derandomize=True, database=None)
+# with --hypothesis-profile=default. No example has a time limit: how busy a machine is proves nothing.
+settings.register_profile(
+    "repeatable", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("repeatable")
 
 
