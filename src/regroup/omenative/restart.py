@@ -38,9 +38,12 @@ def run(draft: Draft) -> bool:
             selected.append(found)
 
     draft.each(draft.ordered(), select)
-    for one in selected:
-        if not one.repair:
-            _open(draft, one.row, one.text)
+    texts = {one.row.index: one.text for one in selected}
+
+    def open_one(draft: Draft, row: Row) -> None:
+        _open(draft, row, texts[row.index])
+
+    draft.each([one.row for one in selected if not one.repair], open_one)
     wedged = [Wedged(row=one.row, text=one.text, serves=one.serves) for one in selected if one.repair]
     budget = draft.plan.max_unavailable
     admission = repair.admit(
@@ -49,8 +52,7 @@ def run(draft: Draft) -> bool:
         budget=budget,
         batch=draft.view.settings.start.repair_batch_size,
     )
-    for admitted in admission.opened:
-        _open(draft, admitted.row, admitted.text)
+    draft.each([admitted.row for admitted in admission.opened], open_one)
     repair.tell(draft, admission, budget=budget)
     running = [row for row in draft.ordered() if row.phase == RESTARTING]
     draft.each(running, _drive)
