@@ -1,26 +1,13 @@
-"""What the pods of a group ask for together, for a scheduler that places them at once (spec/leaderworkerset.md 3.6). Pure.
+"""What the pods of a group ask for together, for a scheduler that places them at once (spec/leaderworkerset.md 3.6). Pure."""
 
-Exact: quantities are fractions until they are written.
-"""
-
-import re
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
-from math import ceil
+from decimal import Decimal
 from typing import Any
 
 from regroup.leaderworkerset.types import Template
+from regroup.wire.codec import format_quantity, parse_quantity
 
-Amounts = dict[str, Fraction]
-
-_QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]*)(?:(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)|[eE]([+-]?[0-9]{1,3}))?\Z")
-_FACTORS = {
-    "n": Fraction(1, 10**9),
-    "u": Fraction(1, 10**6),
-    "m": Fraction(1, 1000),
-    **{unit: Fraction(1000 ** (place + 1)) for place, unit in enumerate("kMGTPE")},
-    **{f"{unit}i": Fraction(1024 ** (place + 1)) for place, unit in enumerate("KMGTPE")},
-}
+Amounts = dict[str, Decimal]
 
 
 def total(templates: Iterable[Template]) -> dict[str, str]:
@@ -31,7 +18,7 @@ def total(templates: Iterable[Template]) -> dict[str, str]:
         if id(template) not in known:
             known[id(template)] = _pod(template.get("spec") or {})
         _add(sums, known[id(template)])
-    return {name: _text(amount) for name, amount in sorted(sums.items()) if amount > 0}
+    return {name: format_quantity(amount) for name, amount in sorted(sums.items()) if amount > 0}
 
 
 def _pod(spec: Mapping[str, Any]) -> Amounts:
@@ -67,24 +54,18 @@ def _amounts(values: Mapping[str, Any] | None) -> Amounts:
     return {name: amount for name, value in (values or {}).items() if (amount := _parsed(str(value))) is not None}
 
 
-def _parsed(text: str) -> Fraction | None:
-    match = _QUANTITY.match(text)
-    if match is None or not any(letter.isdigit() for letter in match[1]):
+def _parsed(text: str) -> Decimal | None:
+    try:
+        return parse_quantity(text)
+    except (ValueError, ArithmeticError):
         return None
-    factor = _FACTORS[match[2]] if match[2] else Fraction(10) ** int(match[3] or 0)
-    return Fraction(match[1]) * factor
 
 
-def _add(sums: Amounts, more: Mapping[str, Fraction]) -> None:
+def _add(sums: Amounts, more: Mapping[str, Decimal]) -> None:
     for name, amount in more.items():
-        sums[name] = sums.get(name, Fraction(0)) + amount
+        sums[name] = sums.get(name, Decimal(0)) + amount
 
 
-def _raise(sums: Amounts, least: Mapping[str, Fraction]) -> None:
+def _raise(sums: Amounts, least: Mapping[str, Decimal]) -> None:
     for name, amount in least.items():
-        sums[name] = max(sums.get(name, Fraction(0)), amount)
-
-
-def _text(amount: Fraction) -> str:
-    """A whole number, or thousandths, rounded up."""
-    return str(int(amount)) if amount.denominator == 1 else f"{ceil(amount * 1000)}m"
+        sums[name] = max(sums.get(name, Decimal(0)), amount)
