@@ -228,6 +228,10 @@ class SetPasses:
         else:
             # A set of that name with another UID is refused instead of taken over.
             wanted["metadata"]["uid"] = existing.metadata.uid
+            if _template_covers(existing, wanted):
+                # Another operator under our name (the Go controller) may have said more in it: an apply that leaves that out
+                # would take it away, and so replace every leader of groups that only scale.
+                wanted["spec"]["template"] = msgspec.json.decode(existing.spec.template)
         try:
             applied = await self._client.apply(
                 STATEFULSETS, lws.name, wanted, namespace=lws.namespace, type=StatefulSet, force=True, field_manager="lws"
