@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 import structlog
+from msgspec import structs
 
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
@@ -17,9 +18,9 @@ from regroup.leaderworkerset.controller.observe import Fresh, Observer, Stores
 from regroup.leaderworkerset.controller.podwrites import Overtaken
 from regroup.leaderworkerset.controller.tallies import Tallies
 from regroup.leaderworkerset.decide import decide
-from regroup.leaderworkerset.decisions import Admit, Decision, Defer, Force, PodId, Stay, Wait
+from regroup.leaderworkerset.decisions import Admit, CreateWorkers, Decision, Defer, Force, PodId, Stay, Wait
 from regroup.leaderworkerset.facts import summarize
-from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.leaderworkerset.keys import GATE, LEADERWORKERSETS
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import GroupKey, GroupView
 from regroup.runtime.clock import Clock
@@ -108,6 +109,14 @@ class GroupLooks:
             self._departures.settle(key, view.departed)
         return self._again(decision)
 
+    async def _go_on(self, key: GroupKey, target: Target) -> None:
+        """The leader was let in: its workers are made at once, not when the cache shows the lifted gate."""
+        # Across the write the cache may have moved on: the view is built anew, with the leader as that write left it.
+        view = self._observer.group(key, fresh=Fresh(target.lws, without_gate(target.leader)))
+        decision = decide(view, self._clock.now())
+        if isinstance(decision, CreateWorkers):
+            await self._act(key, decision, replace(target, view=view))
+
     async def _act(self, key: GroupKey, decision: Decision, target: Target) -> None:
         if isinstance(decision, Wait):
             if self._is_news(key, decision):
@@ -123,6 +132,8 @@ class GroupLooks:
         if isinstance(decision, Admit) and held is not None and held[0] == "GroupReplacementDeferred":
             self._actor.tell_admitted(target)
         self._tallies.count(key, decision)
+        if isinstance(decision, Admit):
+            await self._go_on(key, target)
 
     async def _find_squatter(self, key: GroupKey, decision: Decision) -> Decision:
         """A member that its set cannot make for long: look once a while whether a stranger has its name (C104). Such a pod need
@@ -191,6 +202,12 @@ class GroupLooks:
 
 def _uid(pod: Pod | None) -> str:
     return pod.metadata.uid if pod is not None else ""
+
+
+def without_gate(leader: Pod) -> Pod:
+    """The leader with our gate lifted."""
+    gates = tuple(gate for gate in leader.spec.scheduling_gates if gate.name != GATE)
+    return structs.replace(leader, spec=structs.replace(leader.spec, raw_scheduling_gates=gates))
 
 
 def _judged(view: GroupView, decision: Decision) -> bool:

@@ -1,14 +1,19 @@
 """What a controller keeps beside the cache: all of it can be worked out again from the API. No request, no decision."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Generic, TypeVar
 
 from regroup.kube.pod import Pod
 from regroup.leaderworkerset.facts import Summary
 from regroup.leaderworkerset.view import Departed, GroupKey
+from regroup.runtime.clock import Clock
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+
+_PACED = 1024
+"""Keys beyond which those that are due anyway are forgotten."""
 
 
 class Memo(Generic[T]):
@@ -28,6 +33,28 @@ class Memo(Generic[T]):
 
     def forget(self, owner: str) -> None:
         self._known.pop(owner, None)
+
+
+class Pace(Generic[K]):
+    """Spaces out what happens to a key: the first time comes at once, each further one ``interval`` seconds after the last."""
+
+    def __init__(self, *, clock: Clock, interval: float) -> None:
+        self._clock = clock
+        self._interval = interval
+        self._last: dict[K, float] = {}
+
+    def wait(self, key: K) -> float:
+        """Seconds until the next time, which is taken for settled; calls until then give the same moment."""
+        now = self._clock.monotonic()
+        if len(self._last) > _PACED:
+            self._last = {one: at for one, at in self._last.items() if at + self._interval > now}
+        last = self._last.get(key)
+        if last is None or last + self._interval <= now:
+            self._last[key] = now
+            return 0.0
+        if last <= now:
+            self._last[key] = last = last + self._interval
+        return last - now
 
 
 class Departures:

@@ -15,8 +15,9 @@ from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.groups import GroupLooks
-from regroup.leaderworkerset.controller.memory import Departures, Groups
+from regroup.leaderworkerset.controller.memory import Departures, Groups, Pace
 from regroup.leaderworkerset.controller.observe import BY_GROUP, BY_LWS, BY_NODE, Observer, Stores
+from regroup.leaderworkerset.controller.relevance import recounted, same_annotations, same_pod, same_worker_set, unless
 from regroup.leaderworkerset.controller.sets import SetPasses
 from regroup.leaderworkerset.controller.statuses import Statuses
 from regroup.leaderworkerset.controller.tallies import Tallies
@@ -34,6 +35,10 @@ from regroup.runtime.metrics import Metrics
 from regroup.runtime.store import Change
 
 SetKey = tuple[str, str]
+
+_PASS_INTERVAL = 0.1
+"""Seconds between two passes over one LeaderWorkerSet on account of its groups: a storm in a thousand groups is looked at as a
+whole ten times a second, not a thousand times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,7 @@ class Wiring:
         self._stores = Stores(lws.store, pods.store, sets.store, services.store, revisions.store, nodes.store)
         self._departures = Departures()
         self._groups = Groups()
+        self._pace: Pace[SetKey] = Pace(clock=clock, interval=_PASS_INTERVAL)
         self._gangs = Gangs(
             client,
             cache,
@@ -112,7 +118,7 @@ class Wiring:
                 gangs=self._gangs,
             ),
             expectations=group_writes,
-            on_change=lambda namespace, name: self.sets.queue.add((namespace, name)),
+            on_change=self._group_changed,
             tallies=self._tallies,
             gangs=self._gangs,
         )
@@ -141,7 +147,7 @@ class Wiring:
         self.sets: Controller[SetKey] = Controller(
             "lws", passes.look, clock=clock, workers=max(1, settings.workers // 2), metrics=metrics
         )
-        self.groups.watches(pods, self._groups_of_pod)
+        self.groups.watches(pods, unless(same_pod, self._groups_of_pod))
         self.groups.watches(sets, self._groups_of_set)
         self.groups.watches(lws, self._groups_of_lws)
         self.groups.watches(services, self._groups_of_service)
@@ -160,6 +166,11 @@ class Wiring:
         if workloads is not None:
             self.sets.watches(workloads, _lws_of)
             self.groups.watches(workloads, self._groups_of_workload)
+
+    def _group_changed(self, namespace: str, name: str) -> None:
+        """A group amounts to something else: its LeaderWorkerSet is passed over, at once unless it just was."""
+        key = (namespace, name)
+        self.sets.queue.add_after(key, self._pace.wait(key))
 
     # -- which groups a change concerns
 
@@ -182,6 +193,8 @@ class Wiring:
         if GROUP_INDEX in labels:
             if change.new is None:
                 self._observer.forget_set(found.metadata.uid)
+            elif change.old is not None and same_worker_set(change.old, change.new):
+                return
             key = _group_of(found)
             if key is not None:
                 self._groups.note(key)
@@ -190,7 +203,8 @@ class Wiring:
             yield from self._groups.keys(found.metadata.namespace, labels.get(NAME, ""))
 
     def _groups_of_lws(self, change: Change[LeaderWorkerSet]) -> Iterable[GroupKey]:
-        """All of them when the spec, the deletion or an annotation changed; a status is our own doing."""
+        """All of them when the spec, the deletion or an annotation changed; a status is our own doing, and of restart counters
+        only those that are different."""
         old, new = change.old, change.new
         found = new or old
         if found is None:
@@ -198,8 +212,10 @@ class Wiring:
         if new is None:
             self._observer.forget(found.metadata.uid)
             self._tallies.forget(found.namespace, found.name)
-        if old is None or new is None or _says_otherwise(old, new):
+        if old is None or new is None or _says_otherwise(old, new) or (indexes := recounted(old, new)) is None:
             yield from self._groups.keys(found.namespace, found.name)
+        else:
+            yield from (GroupKey(found.namespace, found.name, index) for index in indexes)
 
     def _groups_of_service(self, change: Change[Service]) -> Iterable[GroupKey]:
         """The Service of one replica came or went."""
@@ -311,7 +327,7 @@ def _says_otherwise(old: LeaderWorkerSet, new: LeaderWorkerSet) -> bool:
         old.metadata.uid != new.metadata.uid
         or old.metadata.generation != new.metadata.generation
         or old.metadata.deleting != new.metadata.deleting
-        or old.metadata.annotations != new.metadata.annotations
+        or not same_annotations(old, new)
     )
 
 
