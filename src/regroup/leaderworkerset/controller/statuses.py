@@ -34,6 +34,12 @@ _PATIENT = 10.0
 """Seconds that a change which nobody waits for is held back, to be joined with the next one. For a moment of each recreation a
 group has no leader, and fewer replicas exist: a write that says so would only be followed by one that takes it back."""
 
+_LONGEST = 2.0
+"""Seconds that the numbers of a long change, such as a thousand groups that start one after the other, may be behind. What turns
+a condition is never held back for them."""
+_PASS = 0.5
+"""Seconds within which a next write counts as one in a row, beside the pause before it."""
+
 
 class Statuses:
     """The last writes of all statuses, so that they can be paced. ``interval``: seconds between two writes of one status."""
@@ -55,6 +61,8 @@ class Statuses:
         self._recorder = recorder
         self._interval = interval
         self._written: dict[Key, float] = {}
+        self._pauses: dict[Key, float] = {}
+        """Seconds that are waited after the last write; they double while writes come in a row."""
         self._held: dict[Key, float] = {}
         self._log = structlog.get_logger("leaderworkerset.status")
 
@@ -80,14 +88,15 @@ class Statuses:
 
     def forget(self, key: Key) -> None:
         """The LeaderWorkerSet is gone."""
-        self._written.pop(key, None)
-        self._held.pop(key, None)
+        for kept in (self._written, self._pauses, self._held):
+            kept.pop(key, None)
 
     def _wait(self, key: Key, lws: LeaderWorkerSet, result: Tally) -> float:
         now = self._clock.monotonic()
         wait = 0.0
         if key in self._written:
-            wait = self._written[key] + self._interval - now
+            pause = self._interval if _turns(lws, result) else max(self._interval, self._pauses.get(key, 0.0))
+            wait = self._written[key] + pause - now
         if not _urgent(lws, result):
             since = self._held.setdefault(key, now)
             wait = max(wait, since + _PATIENT - now)
@@ -106,7 +115,11 @@ class Statuses:
             # Somebody wrote the object since our cache was filled (behaviour 154): its event brings us back, the time is for
             # an event that got lost.
             return self._interval or _PATIENT
-        self._written[key] = self._clock.monotonic()
+        now = self._clock.monotonic()
+        last, pause = self._written.get(key), self._pauses.get(key, self._interval)
+        in_a_row = last is not None and now - last < 2 * pause + _PASS
+        self._pauses[key] = min(_LONGEST, 2 * pause) if in_a_row else self._interval
+        self._written[key] = now
         self._held.pop(key, None)
         self._expectations.expect_version(
             key, uid=meta.uid, resource_version=written.metadata.resource_version, by_uid=self._stores.lws.by_uid
@@ -150,6 +163,11 @@ def _urgent(lws: LeaderWorkerSet, result: Tally) -> bool:
     if status.observed_generation != lws.metadata.generation:
         return True
     return _signs(status.conditions) != _signs(result.conditions)
+
+
+def _turns(lws: LeaderWorkerSet, result: Tally) -> bool:
+    """A condition turns, or the status says for the first time what became of a new generation."""
+    return lws.status.observed_generation != lws.metadata.generation or _signs(lws.status.conditions) != _signs(result.conditions)
 
 
 def _signs(conditions: Any) -> list[tuple[str, str, str]]:
