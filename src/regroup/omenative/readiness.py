@@ -11,7 +11,7 @@ from regroup.kube.meta import Condition
 from regroup.omenative import effective
 from regroup.omenative.counts import resolve_count
 from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.resolve import RUNTIME_NOT_FOUND, Trouble
+from regroup.omenative.resolve import BASE_MODEL_NOT_FOUND, INVALID_COMPONENT, RUNTIME_NOT_FOUND, UNSUPPORTED_MODE, Trouble
 from regroup.omenative.settings import LiveSettings
 from regroup.omenative.types import InferenceService, InferenceServiceStatus
 from regroup.runtime.clock import timestamp
@@ -26,6 +26,8 @@ MINIMUM_AVAILABLE = "MinimumAvailable"
 INSUFFICIENT_AVAILABLE = "InsufficientAvailable"
 NO_REPLICAS = "NoReplicas"
 INGRESS_DISABLED = "IngressDisabled"
+_UNRESOLVED = frozenset({RUNTIME_NOT_FOUND, BASE_MODEL_NOT_FOUND, INVALID_COMPONENT})
+"""What RuntimeReady tells: what is wanted cannot be worked out, and what runs goes on as it is (1.3)."""
 _OWN = ("EngineReady", "DecoderReady", "RouterReady", INGRESS_READY, RUNTIME_READY, READY)
 
 
@@ -55,11 +57,11 @@ def minimum_serving(replica: InferenceReplica, live: LiveSettings) -> int:
 
 
 def component_condition(component: str, state: ComponentState, *, live: LiveSettings) -> Condition:
-    """``<Component>Ready``. A component that cannot be resolved but runs is as ready as what runs."""
-    kind, replica = condition_type(component), state.replica
+    """``<Component>Ready``. What cannot be resolved but runs is as ready as what runs; what asks for another mode is refused."""
+    kind, replica, trouble = condition_type(component), state.replica, state.trouble
+    if trouble is not None and (replica is None or trouble.reason == UNSUPPORTED_MODE):
+        return Condition(type=kind, status="False", reason=trouble.reason, message=trouble.message)
     if replica is None:
-        if state.trouble is not None:
-            return Condition(type=kind, status="False", reason=state.trouble.reason, message=state.trouble.message)
         return Condition(type=kind, status="False", reason=INSUFFICIENT_AVAILABLE, message="InferenceReplica is not created yet")
     desired, serving = replica.spec.replicas, replica.status.serving_replicas
     minimum = minimum_serving(replica, live)
@@ -82,11 +84,10 @@ def service_status(
     message = "Ingress is not managed by regroup"
     wanted.append(Condition(type=INGRESS_READY, status="True", reason=INGRESS_DISABLED, message=message))
     ready = _all(wanted)
-    missing = next(
-        (one.trouble for one in states.values() if one.trouble is not None and one.trouble.reason == RUNTIME_NOT_FOUND), None
-    )
-    if missing is not None:
-        wanted.append(Condition(type=RUNTIME_READY, status="False", reason=missing.reason, message=missing.message))
+    troubles = [state.trouble for state in states.values() if state.trouble is not None]
+    unresolved = next((trouble for trouble in troubles if trouble.reason in _UNRESOLVED), None)
+    if unresolved is not None:
+        wanted.append(Condition(type=RUNTIME_READY, status="False", reason=unresolved.reason, message=unresolved.message))
     wanted.append(ready)
     generation = service.metadata.generation
     stamped = [msgspec.structs.replace(one, observed_generation=generation) for one in wanted]
