@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-real test-node check format bench bench-real lock clean
+.PHONY: help setup demo demo-real test test-real test-node check format bench bench-real lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ $(STAMP): pyproject.toml requirements/dev.lock
 
 demo: setup ## play the failure stories of the seeds on a local cluster
 	@$(BIN)/regroup demo
+
+demo-real: setup ## the same on Kubernetes' own control plane, in real time: some minutes (needs Go, or REGROUP_ASSETS)
+	@$(BIN)/python -m tests.planes.realplane.demo
 
 test: setup ## all tests that need no Go
 	@$(BIN)/python -m pytest -q -m "not real and not node"

@@ -35,6 +35,7 @@ from regroup.wire.kubeconfig import ClusterAccess, Identity
 
 NODE_LOSS_GRACE = 5.0
 OPERATOR_LIMIT = 60.0
+COMMAND_LIMIT = 60.0
 STOP_LIMIT = 10.0
 GONE_LIMIT = 120.0
 _MADE = "leaderworkersets,pods,statefulsets,services,controllerrevisions"
@@ -109,16 +110,13 @@ class NodePlane(Plane):
     async def kubectl(self, *arguments: str, ok: bool = True, namespace: str | None = NAMESPACE) -> str:
         """Run kubectl in a namespace and give what it printed. Fails when it does, unless ``ok`` is False."""
         program = shutil.which("kubectl", path=str(_BIN)) or "kubectl"
-        process = await asyncio.create_subprocess_exec(
-            *(program, "--kubeconfig", str(self._admin), *(["--namespace", namespace] if namespace else []), *arguments),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        output, _ = await asyncio.wait_for(process.communicate(), 60)
-        text = output.decode(errors="replace")
-        assert not ok or process.returncode == 0, f"kubectl {' '.join(arguments)}: {text}"
-        return text
+        where = ["--namespace", namespace] if namespace else []
+        return await _run(program, "--kubeconfig", str(self._admin), *where, *arguments, ok=ok)
+
+    async def regroup(self, *arguments: str, timeout: float = COMMAND_LIMIT) -> str:
+        """Run a command of ours with the admin's kubeconfig and give what it printed. Fails when it does."""
+        command, *rest = arguments
+        return await _run(str(_BIN / "regroup"), command, "--kubeconfig", str(self._admin), *rest, timeout=timeout)
 
     async def exit_with_3(self, pod: str) -> None:
         """Make the container's process end with code 3."""
@@ -138,11 +136,7 @@ class NodePlane(Plane):
     async def _install(self) -> None:
         """``regroup manifests | kubectl apply``, but for the Deployment, and a token for the ServiceAccount."""
         bundle = self._folder / "bundle.yaml"
-        printed = await asyncio.create_subprocess_exec(
-            *(str(_BIN / "regroup"), "manifests", "--only", "crds,namespace,rbac"), stdout=subprocess.PIPE
-        )
-        output, _ = await asyncio.wait_for(printed.communicate(), 60)
-        bundle.write_bytes(output)
+        bundle.write_text(await _run(str(_BIN / "regroup"), "manifests", "--only", "crds,namespace,rbac"))
         await self.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(bundle), namespace=None)
         await self.kubectl("wait", "--for=condition=Established", "--timeout=30s", _CRD)
         token = await self.kubectl("create", "token", SERVICE_ACCOUNT, "--duration", "1h", namespace=HOME)
@@ -244,6 +238,16 @@ GROUP_ON_TWO_NODES = {
     }
 }
 """Spread while both nodes are there, and together when only one is."""
+
+
+async def _run(*command: str, ok: bool = True, timeout: float = COMMAND_LIMIT) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), timeout)
+    text = output.decode(errors="replace")
+    assert not ok or process.returncode == 0, f"{' '.join(command)}: {text}"
+    return text
 
 
 def _say(text: str) -> None:

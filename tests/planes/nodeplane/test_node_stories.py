@@ -196,6 +196,17 @@ async def test_a_spent_budget_retains_the_group_until_it_is_recovered(plane: Nod
         assert of(await plane.uids(), 1) == of(old, 1)
 
 
+async def test_the_demo_plays_on_real_nodes(plane: NodePlane) -> None:
+    """``regroup demo --context``: the seed's stories with real containers, every check holds, and nothing is left behind."""
+    async with plane:
+        text = await plane.regroup("demo", "--context", "real", "--image", BUSYBOX, timeout=300)
+        assert "0 of" not in text
+        assert "checks held" in text
+        assert "FAIL" not in text
+        left = await plane.kubectl("get", "namespaces", "-o", "jsonpath={.items[?(@.status.phase=='Active')].metadata.name}")
+        assert not [name for name in left.split() if name.startswith("demo-")]
+
+
 async def counts(plane: NodePlane) -> dict[str, int]:
     value: dict[str, int] = json.loads((await plane.lws()).metadata.annotations.get(keys.RESTART_COUNTS, "{}"))
     return {key.split("/")[1]: count for key, count in value.items()}

@@ -55,6 +55,8 @@ class Options:
     feature_gates: str = ""
     address: str = "127.0.0.1"
     """Where the API server listens: nodes in network namespaces of their own do not reach loopback."""
+    unreachable_toleration: int = 300
+    """How long pods that say nothing about it stay on a lost node."""
     runs: Path | None = None
     """Where the folder of this run is made, in place of the cache."""
 
@@ -238,6 +240,8 @@ class ControlPlane:
             "--kubelet-preferred-address-types=InternalIP,Hostname",  # nobody resolves the names of our nodes
             "--max-requests-inflight=2000",
             "--max-mutating-requests-inflight=1000",
+            f"--default-unreachable-toleration-seconds={self.options.unreachable_toleration}",
+            f"--default-not-ready-toleration-seconds={self.options.unreachable_toleration}",
         ]
         if self.options.feature_gates:
             flags.append(f"--feature-gates={self.options.feature_gates}")

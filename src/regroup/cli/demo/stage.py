@@ -2,21 +2,27 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
+from regroup.cli.demo.hands import Hands
 from regroup.cli.demo.screen import Screen
+from regroup.cli.errors import EXIT_CLUSTER, CommandFailed
 from regroup.kube.meta import ObjectView
 from regroup.kube.pod import Pod
 from regroup.kube.resources import EVENTS, NAMESPACES, PODS
 from regroup.leaderworkerset.keys import GROUP_INDEX, LEADERWORKERSETS, NAME, WORKER_INDEX
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.runtime.clock import Clock
-from regroup.sandbox.faults import Faults
 from regroup.wire import yamlish
 from regroup.wire.client import Client
+from regroup.wire.errors import NotFound
 
+CLOSE_LIMIT = 60.0
+"""Seconds for the pods of a story to go; what is left then goes with the namespace, whenever that is."""
+ANSWER_LIMIT = 30.0
 LOOK_PERIOD = 0.5
 """Seconds of cluster time between two looks while waiting."""
 
@@ -57,7 +63,7 @@ class Stage:
     """One story's namespace."""
 
     client: Client
-    faults: Faults
+    hands: Hands
     clock: Clock
     screen: Screen
     namespace: str
@@ -68,13 +74,40 @@ class Stage:
         """Make the namespace."""
         await self.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
 
+    async def close(self) -> None:
+        """Take the namespace away with all in it. The workload goes first: Kubernetes waits for a namespace's pods before it
+        touches anything else, and pods may wait for their workload."""
+        if self.lws:
+            with suppress(NotFound):
+                await self.client.delete(LEADERWORKERSETS, self.lws, namespace=self.namespace)
+            end = self.clock.monotonic() + CLOSE_LIMIT
+            while self.clock.monotonic() < end:
+                if not await self.members():
+                    break
+                await asyncio.sleep(LOOK_PERIOD)
+        await self.client.delete(NAMESPACES, self.namespace)
+
     async def apply_example(self, file: str) -> None:
         """Apply one of the seed's manifests, as it stands there."""
         text = resources.files("regroup.leaderworkerset").joinpath("examples", file).read_text()
         for document in yamlish.load_documents(text):
             self.lws = document["metadata"]["name"]
             self.screen.command(f"kubectl apply -n {self.namespace} -f {file}")
-            await self.client.apply(LEADERWORKERSETS, self.lws, document, namespace=self.namespace, field_manager="kubectl")
+            body = self.hands.runnable(document)
+            await self.client.apply(LEADERWORKERSETS, self.lws, body, namespace=self.namespace, field_manager="kubectl")
+        await self._answered()
+
+    async def _answered(self) -> None:
+        """Wait until somebody looks after the workload. Raises ``CommandFailed``."""
+        end = self.clock.monotonic() + ANSWER_LIMIT
+        while not (await self.workload()).status.conditions:
+            if self.clock.monotonic() > end:
+                raise CommandFailed(
+                    f"nobody answers: {self.lws} in namespace {self.namespace} has no status after {ANSWER_LIMIT:g} s",
+                    hints=["is the operator running there, and does it keep this namespace? kubectl get pods -n regroup-system"],
+                    exit_code=EXIT_CLUSTER,
+                )
+            await asyncio.sleep(LOOK_PERIOD)
 
     async def members(self) -> list[Member]:
         """The pods of the LeaderWorkerSet, by group and index."""

@@ -33,7 +33,7 @@ async def recreate_group(stage: Stage) -> None:
 
     victim = before[2].name
     stage.screen.say(f"\n  The container of {victim} exits with code 3.")
-    await stage.faults.crash(stage.namespace, victim, exit_code=3)
+    await stage.hands.crash(stage.namespace, victim, exit_code=3)
     after = await _rebuilt(stage, before, group="0")
     _check_rebuilt(stage, before, after, group="0")
     await _tell(stage, "RecreateGroup", naming=victim)
@@ -46,10 +46,15 @@ async def recreate_group(stage: Stage) -> None:
     _check_rebuilt(stage, before, after, group="1")
     await _tell(stage, "RecreateGroup", naming=victim)
 
+    if stage.hands.loses_nodes:
+        await _lose_a_node_of_groups(stage, after)
+
+
+async def _lose_a_node_of_groups(stage: Stage, after: Sequence[Member]) -> None:
     lost = after[1].node
     groups = sorted({_group(member) for member in after if member.node == lost})
     stage.screen.say(f"\n  Node {lost} is cut off: its kubelet is silent. It hosts members of group {' and '.join(groups)}.")
-    await stage.faults.node_down(lost)
+    await stage.hands.node_down(lost)
     before = after
     after = await stage.until(
         "every group with a pod there is rebuilt on healthy nodes",
@@ -64,7 +69,7 @@ async def recreate_group(stage: Stage) -> None:
     stage.check(
         "groups without a pod there were left alone", all(uids(after).get(member.name) == member.uid for member in untouched)
     )
-    await stage.faults.node_up(lost)
+    await stage.hands.node_up(lost)
 
 
 async def only_the_pod(stage: Stage) -> None:
@@ -76,7 +81,7 @@ async def only_the_pod(stage: Stage) -> None:
 
     victim = before[2].name
     stage.screen.say(f"\n  The container of {victim} exits with code 1: the kubelet restarts it in place.")
-    await stage.faults.crash(stage.namespace, victim, exit_code=1)
+    await stage.hands.crash(stage.namespace, victim, exit_code=1)
     after = await stage.until(
         "the container runs again",
         lambda members: all_ready(PODS_IN_ALL)(members) and any(member.pod.restarts for member in members),
@@ -97,10 +102,15 @@ async def only_the_pod(stage: Stage) -> None:
         )
         stage.check(f"only {target.name} has a new UID", _changed(before, after) == {target.name})
 
+    if stage.hands.loses_nodes:
+        await _lose_a_node_of_pods(stage, after)
+
+
+async def _lose_a_node_of_pods(stage: Stage, after: Sequence[Member]) -> None:
     lost = after[1].node
     there = {member.name for member in after if member.node == lost}
     stage.screen.say(f"\n  Node {lost} is cut off. It hosts {', '.join(sorted(there))}.")
-    await stage.faults.node_down(lost)
+    await stage.hands.node_down(lost)
     before = after
     after = await stage.until(
         "its pods run on other nodes",
@@ -109,7 +119,7 @@ async def only_the_pod(stage: Stage) -> None:
     )
     stage.check("only the pods of that node were replaced", _changed(before, after) == there)
     stage.check("no pod is on the lost node", all(member.node != lost for member in after))
-    await stage.faults.node_up(lost)
+    await stage.hands.node_up(lost)
 
 
 STORIES: Sequence[Story] = (
