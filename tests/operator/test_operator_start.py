@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.runtime.edges_plane import NAMESPACE, Api, Log, start_api
 
 from regroup.kube.meta import ObjectRef
@@ -75,7 +76,10 @@ async def test_a_cluster_without_our_resources_is_told_so() -> None:
     assert api.asked() == []
 
 
-@pytest.mark.parametrize("resource", ["leaderworkersets", "pods", "statefulsets", "nodes", "leases", "secrets"])
+WATCHED = ("leaderworkersets", "pods", "statefulsets", "services", "controllerrevisions", "nodes")
+
+
+@pytest.mark.parametrize("resource", [*WATCHED, "leases", "secrets"])
 async def test_a_missing_right_ends_the_start(resource: str) -> None:
     """Forbidden at the start is an error that names the right, not an operator that retries for ever."""
     api = await installed()
@@ -83,6 +87,28 @@ async def test_a_missing_right_ends_the_start(resource: str) -> None:
     life = asyncio.create_task(operator_on(api, webhook_port=0 if resource == "secrets" else None).run())
     async with asyncio.timeout(30):
         assert isinstance(await ended_by(life), Forbidden)
+
+
+@pytest.mark.parametrize("resource", WATCHED)
+async def test_a_right_that_is_taken_away_is_told_at_once(resource: str) -> None:
+    """A kind that may not be watched any more: one line in the log that has the server's words, and readiness says which."""
+    api = await installed()
+    why = f'{resource} is forbidden: User "regroup" cannot watch resource "{resource}"'
+    api.faults.fail(403, match=Match(verb="watch", resource=resource), message=why)
+    operator = operator_on(api)
+    with capture_logs() as logs:
+        async with running(operator):
+            await asyncio.sleep(60)
+            problem = operator.manager.cache.refused()
+            assert problem is not None
+            assert f"{resource}" in problem.split(" cannot be listed")[0]
+            assert why in problem
+            told = [entry for entry in logs if entry["log_level"] == "error"]
+            assert [(entry["resource"].split(".")[0], entry["error"]) for entry in told] == [(resource, why)]
+            api.faults.clear()
+            await asyncio.sleep(60)
+            assert operator.manager.cache.refused() is None
+            assert operator.ready.is_set()
 
 
 async def test_an_api_server_that_is_down_ends_the_start() -> None:

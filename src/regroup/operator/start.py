@@ -6,16 +6,15 @@ Webhooks are answered by every replica, controllers run in the one that leads. L
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 import structlog
 
-from regroup.kube.resources import MUTATING_WEBHOOKS, NODES, PODS, STATEFULSETS, VALIDATING_WEBHOOKS
+from regroup.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from regroup.leaderworkerset import webhook as lws_webhook
 from regroup.leaderworkerset.controller import setup as lws_setup
-from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.omenative import webhook as ome_webhook
 from regroup.operator import webhooks as api_webhooks
 from regroup.operator.config import LEASE, SECRET, OperatorConfig
@@ -103,17 +102,13 @@ class Operator:
             tasks.create_task(self._lead(), name="controllers")
 
     async def check(self) -> None:
-        """See that the cluster serves our resources and lets us read what we watch. Raises ``NotInstalled`` or ``WireError``."""
-        namespaces: Sequence[str | None] = self._config.namespaces or [None]
-        try:
-            for namespace in namespaces:
-                await self._client.list(LEADERWORKERSETS, namespace=namespace, limit=1)
-        except NotFound:
-            raise NotInstalled(f"the cluster does not serve {LEADERWORKERSETS}") from None
-        for resource in (PODS, STATEFULSETS):
-            for namespace in namespaces:
+        """See that the cluster serves our resources and lets us read all that we watch: a kind that cannot be read would hold up
+        every controller. Raises ``NotInstalled`` or ``WireError``, which names the right that is missing."""
+        for resource, namespace in self.manager.cache.collections():
+            try:
                 await self._client.list(resource, namespace=namespace, limit=1)
-        await self._client.list(NODES, limit=1)
+            except NotFound:
+                raise NotInstalled(f"the cluster does not serve {resource}") from None
 
     def _measure(self) -> None:
         """What the parts know of themselves, as gauges."""
@@ -229,7 +224,8 @@ class Operator:
             self.metrics_port = port
             self._log.info("metrics and probes served", port=port)
 
-        server = HealthServer(liveness={"watches": self.deaf}, readiness={"webhooks": self._not_serving}, metrics=self.metrics)
+        readiness = {"webhooks": self._not_serving, "rights": self.manager.cache.refused}
+        server = HealthServer(liveness={"watches": self.deaf}, readiness=readiness, metrics=self.metrics)
         await server.serve(host=self._config.host, port=port, ready=bound)
 
     def _not_serving(self) -> str | None:

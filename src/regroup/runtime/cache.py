@@ -146,6 +146,23 @@ class Cache:
                     return f"{informer.resource} has had no working watch for {deaf:.0f} s: {why}"
         return None
 
+    def refused(self) -> str | None:
+        """A sentence on the first kind that the server does not let us read, None when there is none."""
+        for informer in self._informers.values():
+            for reflector in informer.reflectors:
+                if reflector.refused:
+                    return f"{informer.resource} cannot be listed and watched: {reflector.refused}"
+        return None
+
+    def collections(self) -> tuple[tuple[Resource, str | None], ...]:
+        """Each collection that is watched: its kind, and its namespace (None: all)."""
+        named = (
+            (informer.resource, namespace)
+            for informer in self._informers.values()
+            for namespace in self._scopes(informer.resource)
+        )
+        return tuple(dict.fromkeys(named))
+
     def statistics(self) -> tuple[InformerStatistics, ...]:
         return tuple(informer.statistics() for informer in self._informers.values())
 

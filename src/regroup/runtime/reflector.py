@@ -104,6 +104,7 @@ class Reflector(Generic[T]):
         self.synced = asyncio.Event()
         self._lists = self._watches = self._events = self._failures = self._unreadable = 0
         self._last_error = ""
+        self._refused = ""
 
     async def run(self) -> None:
         """List and watch until cancelled. Never ends by itself; anything but an API failure is a bug and is raised."""
@@ -143,11 +144,19 @@ class Reflector(Generic[T]):
         """The last failure, empty while all is well."""
         return self._last_error
 
+    @property
+    def refused(self) -> str:
+        """What the server said when it last refused to let us list or watch; empty again once a watch is open."""
+        return self._refused
+
     def _failed(self, error: WireError) -> float:
         """Note a failure and decide how to go on. Returns the pause in seconds."""
         self._failures += 1
         self._failures_in_row += 1
         self._last_error = str(error)[:300]
+        known = self._refused
+        if isinstance(error, Forbidden | Unauthorized):
+            self._refused = self._last_error
         if isinstance(error, DecodeError) and not self._careful:
             # The server is fine and so is the version: have a closer look at once.
             self._careful = True
@@ -163,7 +172,11 @@ class Reflector(Generic[T]):
         asked = error.retry_after if isinstance(error, ApiError) else None
         if asked:
             pause = min(asked, RETRY_AFTER_CAP) + self._rng.random()
+        if self._refused != known:
+            self._log.error("the API server does not let us list and watch; it is asked again", error=self._refused)
+            return pause
         quiet = isinstance(error, Gone) or (isinstance(error, ConnectionFailed) and self._failures_in_row == 1)
+        quiet = quiet or bool(self._refused)  # it was told when it began
         (self._log.debug if quiet else self._log.warning)(
             "watch failed; it is tried again", error=self._last_error, seconds=round(pause, 2)
         )
@@ -288,6 +301,7 @@ class Reflector(Generic[T]):
     async def _follow(self, events: AsyncIterator[WatchEvent[Any]]) -> None:
         """Take events until the watch ends. The version moves with each, so that the next watch goes on right there."""
         self._heard()
+        self._refused = ""
         handled = 0
         async for event in events:
             self._events += 1
