@@ -48,6 +48,9 @@ def assert_told(result: subprocess.CompletedProcess[str], *, code: int, text: st
         (["run", "--metrics-port", "70000"], "--metrics-port 70000: must be between 0 and 65535"),
         (["run", "--node-loss-grace", "-1"], "--node-loss-grace -1: must be 0 (never force) or more"),
         (["run", "--webhook-url", "https://["], "--webhook-url https://[: must be an https URL"),
+        (["run", "--node-loss-grace", "nan"], "--node-loss-grace nan: must be 0 (never force) or more"),
+        (["run", "--webhook-url", "https://a", "--no-webhooks"], "there is nothing to register with --no-webhooks"),
+        (["run", "--webhook-url", "https://a", "--certificate-dir", "/tmp"], "give only one of the two"),
         (["run", "--log-format", "xml"], "'xml' is not one of"),
         (["explain", "demo"], "write KIND/NAME"),
         (["explain", "pod/demo"], "write KIND/NAME"),
@@ -162,6 +165,14 @@ def test_api_errors_name_server_deed_and_remedy(code: int, says: str, hint: str)
     assert SERVER in str(failure)
     assert hint in " ".join(failure.hints)
     assert failure.exit_code == EXIT_CLUSTER
+
+
+@pytest.mark.parametrize(("kind", "hint"), [("pods", "kubectl get pods --all-namespaces"), ("nodes", "kubectl get nodes")])
+def test_a_pod_or_node_that_is_not_there_is_no_question_of_installing(kind: str, hint: str) -> None:
+    """`regroup fault` on a wrong name: the hint lists the right ones."""
+    status = {"message": f'{kind} "x" not found', "details": {"name": "x", "kind": kind}}
+    failure = cluster_failure(api_error(404, status=status), server=SERVER, doing="ordering the fault")
+    assert [hint in line for line in failure.hints] == [True]
 
 
 def test_a_lost_connection_names_the_server() -> None:

@@ -280,6 +280,35 @@ async def test_generators_send_protobuf(binary: str, tmp_path: Path) -> None:
         assert "Terminating" in await k("get", "ns", "n")
 
 
+async def test_what_needs_a_real_container_says_so(binary: str, tmp_path: Path) -> None:
+    """exec, attach, cp, port-forward, debug: an error that says that containers are simulated and what works instead; top says
+    that there are no metrics."""
+    async with kubectl(binary, tmp_path) as k:
+        await k("run", "p", "--image=i")
+        await k.api.patch(f"{PODS}/p/status", {"status": {"phase": "Running"}})
+        for arguments in (
+            ("exec", "p", "--", "ls"),
+            ("attach", "p"),
+            ("cp", "p:/etc/hosts", "hosts"),
+            ("port-forward", "pod/p", ":80"),
+            ("debug", "p", "--image=i"),
+        ):
+            told = await k.fails(*arguments)
+            assert "the containers of the sandbox are simulated" in told, arguments
+            assert "regroup fault crash default/p" in told, arguments
+        assert "NotFound" in await k.fails("exec", "q", "--", "ls")
+        assert "Metrics API not available" in await k.fails("top", "pods")
+
+
+async def test_questions_about_oneself(binary: str, tmp_path: Path) -> None:
+    """auth can-i, can-i --list, whoami: everybody is one user who may do all."""
+    async with kubectl(binary, tmp_path) as k:
+        assert (await k("auth", "can-i", "create", "pods")).startswith("yes")
+        assert (await k("auth", "can-i", "delete", "nodes", "--all-namespaces")).splitlines()[-1].startswith("yes")
+        assert "*.*" in await k("auth", "can-i", "--list")
+        assert "sandbox-user" in await k("auth", "whoami")
+
+
 async def test_what_there_is(binary: str, tmp_path: Path) -> None:
     """version, api-resources, api-versions, explain, get --raw."""
     async with kubectl(binary, tmp_path) as k:

@@ -45,13 +45,18 @@ def cluster_failure(error: WireError, *, server: str, doing: str) -> CommandFail
             )
         case NotFound():
             return CommandFailed(
-                f"{doing}: {error.message or 'not found'} (at {server})",
-                hints=[
-                    "is Regroup installed there (`regroup manifests | kubectl apply --server-side -f -`), and is the name right?"
-                ],
-                exit_code=EXIT_CLUSTER,
+                f"{doing}: {error.message or 'not found'} (at {server})", hints=[_not_found(error)], exit_code=EXIT_CLUSTER
             )
         case ApiError():
             return CommandFailed(f"{doing}: {error.message or error} (HTTP {error.code} from {server})", exit_code=EXIT_CLUSTER)
         case _:
             return CommandFailed(f"{doing}: {error} (at {server})", exit_code=EXIT_CLUSTER)
+
+
+def _not_found(error: NotFound) -> str:
+    """What to do about it: a pod or a node has nothing to do with what is installed."""
+    details = error.status.get("details")
+    kind = details.get("kind") if isinstance(details, dict) else None
+    if kind in {"pods", "nodes"}:
+        return f"those that there are: kubectl get {kind}{' --all-namespaces' if kind == 'pods' else ''}"
+    return "is Regroup installed there (`regroup manifests | kubectl apply --server-side -f -`), and is the name right?"

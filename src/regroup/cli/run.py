@@ -150,7 +150,9 @@ def _failure(error: BaseException, cluster: ClusterAccess) -> CommandFailed:
             return CommandFailed(f"stopped: {error}")
         case OSError():
             # asyncio's message names the address; strerror alone does not.
-            return CommandFailed(f"cannot serve: {error}", hints=["choose another --host, --webhook-port or --metrics-port"])
+            files = error.filename is not None
+            hint = "is it the right --certificate-dir?" if files else "choose another --host, --webhook-port or --metrics-port"
+            return CommandFailed(f"cannot serve: {error}", hints=[hint])
         case _:
             # Not foreseen: whoever reads the log needs to see where.
             structlog.get_logger("operator").error("the operator died", exc_info=error)

@@ -48,8 +48,15 @@ class OperatorConfig:
                 raise ConfigError(f"{flag} {value}: must be between 0 and 65535")
         if self.workers < 1:
             raise ConfigError(f"--workers {self.workers}: must be at least 1")
-        if self.node_loss_grace < 0:
+        if not self.node_loss_grace >= 0:
             raise ConfigError(f"--node-loss-grace {self.node_loss_grace:g}: must be 0 (never force) or more")
+        if self.webhook_url and self.webhook_port is None:
+            raise ConfigError(f"--webhook-url {self.webhook_url}: there is nothing to register with --no-webhooks")
+        if self.webhook_url and self.certificate_dir is not None:
+            raise ConfigError(
+                f"--webhook-url {self.webhook_url}: registers a CA of its own, which did not sign what is in --certificate-dir "
+                f"{self.certificate_dir}; give only one of the two"
+            )
         if self.webhook_url:
             try:
                 parts = urlsplit(self.webhook_url)

@@ -8,6 +8,7 @@ from regroup.kube.resources import POD_DISRUPTION_BUDGETS
 from regroup.runtime.clock import timestamp
 from regroup.sandbox.apiserver import failures, forms, objects
 from regroup.sandbox.apiserver.deleting import Deleter
+from regroup.sandbox.apiserver.routing import Target
 from regroup.sandbox.apiserver.storage import Storage, Stored
 from regroup.sandbox.apiserver.writing import WriteContext, Writer
 from regroup.sandbox.fieldmanager.manager import update
@@ -20,8 +21,19 @@ Obj = dict[str, Any]
 
 BINDINGS = Resource("", "v1", "bindings", "Binding")
 EVICTIONS = Resource("policy", "v1", "evictions", "Eviction")
+NOT_SIMULATED = frozenset({"attach", "ephemeralcontainers", "exec", "portforward", "proxy", "resize"})
+"""Subresources of pods that need a real container."""
 _UNGUARDED = frozenset({"Pending", "Succeeded", "Failed"})
 """Phases of pods that a disruption budget does not protect."""
+
+
+def not_simulated(target: Target) -> failures.Failure:
+    """501: what is asked for cannot be had of containers that are only simulated, and what there is instead."""
+    what = target.subresource.partition("/")[0]
+    pod = f"{target.namespace}/{target.name}"
+    why = f"the containers of the sandbox are simulated, no process runs in pod {pod}: it has no {what}"
+    instead = f"kubectl logs and `regroup fault crash {pod}` do work"
+    return failures.Failure(501, "NotImplemented", f"{why} ({instead})", details={"name": target.name, "kind": "pods"})
 
 
 def bind(writer: Writer, context: WriteContext, stored: Stored, body: Obj, *, now: datetime) -> Response:

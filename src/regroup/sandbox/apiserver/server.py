@@ -9,7 +9,7 @@ import structlog
 from regroup.kube.resources import EVENTS, NAMESPACES, PODS
 from regroup.runtime.clock import Clock
 from regroup.sandbox.apifaults import FaultPlan
-from regroup.sandbox.apiserver import failures, forms, objects, podlogs, podwork, scaling
+from regroup.sandbox.apiserver import failures, forms, objects, podlogs, podwork, reviews, scaling
 from regroup.sandbox.apiserver.admission import Admission
 from regroup.sandbox.apiserver.bodies import read_object, read_other
 from regroup.sandbox.apiserver.custom import CustomKinds
@@ -97,6 +97,9 @@ class ApiServer:
         target = parse_path(request.path)
         if target is None:
             return self._discovery.answer(request)
+        review = reviews.review_of(target)
+        if review is not None:
+            return reviews.answer(request, target, review, clock=self.clock)
         served = self.registry.get(target.group, target.version, target.plural)
         if served is None:
             if target.group and not self._discovery.knows_group(target.group):
@@ -149,6 +152,9 @@ class ApiServer:
     async def _subresource(
         self, request: Request, served: Served, target: Target, warnings: list[str]
     ) -> Response | ServerStream:
+        if served.resource == PODS and target.subresource.partition("/")[0] in podwork.NOT_SIMULATED:
+            self._reader.find(served, target)
+            raise podwork.not_simulated(target)
         methods = _methods(served, target.subresource)
         if not methods:
             raise _no_such_subresource(served, target)
