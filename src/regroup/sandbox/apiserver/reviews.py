@@ -4,6 +4,7 @@ Everybody is one user who may do everything; an answer says so, that nobody take
 would check.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from regroup.runtime.clock import Clock, timestamp
@@ -39,14 +40,17 @@ def review_of(target: Target) -> Resource | None:
     return REVIEWS.get((target.group, target.version, target.plural))
 
 
-def answer(request: Request, target: Target, review: Resource, *, clock: Clock) -> Response:
-    """Answer a question: its object comes back with the status filled in. Nothing is kept. Raises ``Failure``."""
+def answer(request: Request, target: Target, review: Resource, *, clock: Clock, known: Callable[[str, str], bool]) -> Response:
+    """Answer a question: its object comes back with the status filled in. Nothing is kept. Raises ``Failure``.
+
+    ``known`` tells whether there is a kind of an API version and a name.
+    """
     if target.name or target.subresource or bool(target.namespace) is not review.namespaced:
         raise failures.no_such_path()
     if request.method != "POST":
         raise failures.method_not_allowed()
     # The answer is the same for every question, so one in protobuf need not be understood.
-    body = {} if media_type(request) == PROTOBUF else read_other(request, review)
+    body = {} if media_type(request) == PROTOBUF else read_other(request, review, known=known)
     meta = {"creationTimestamp": timestamp(clock.now())} if review == _SELF else {}
     head = {"kind": review.kind, "apiVersion": review.api_version, "metadata": meta}
     spec = {} if review == _SELF else {"spec": body.get("spec") or {}}

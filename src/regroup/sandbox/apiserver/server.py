@@ -99,7 +99,7 @@ class ApiServer:
             return self._discovery.answer(request)
         review = reviews.review_of(target)
         if review is not None:
-            return reviews.answer(request, target, review, clock=self.clock)
+            return reviews.answer(request, target, review, clock=self.clock, known=self.registry.knows)
         served = self.registry.get(target.group, target.version, target.plural)
         if served is None:
             if target.group and not self._discovery.knows_group(target.group):
