@@ -3,113 +3,40 @@
 Runs only when asked for (``-m real``) and where a real control plane is at hand; the webhooks are called over HTTPS by URL.
 """
 
-import asyncio
 import json
-import ssl
-import subprocess
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import trustme
 import yaml
+from tests.runtime.real_kubectl import Kubectl, real_kubectl, served_webhooks, until
 
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import ControllerRevision, StatefulSet
 from regroup.leaderworkerset import keys, objects, revision, types, webhook
 from regroup.leaderworkerset.schema import crd
-from regroup.runtime.admission import AdmissionServer
 
 pytestmark = pytest.mark.real
 
 EXAMPLES = resources.files("regroup.leaderworkerset") / "examples"
 NAME = "leaderworkerset-sample"
 CRD_NAME = "leaderworkersets.leaderworkerset.x-k8s.io"
-WAIT = 30.0
-
-Kubectl = Callable[..., str]
-
-
-@contextmanager
-def _served_webhooks() -> Iterator[tuple[int, bytes]]:
-    """Our webhooks over HTTPS in a thread; gives the port and the CA."""
-    ca = trustme.CA()
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    ca.issue_cert("127.0.0.1").configure_cert(context)
-    loop, bound, ready = asyncio.new_event_loop(), [0], threading.Event()
-
-    def note(port: int) -> None:
-        bound[0] = port
-        ready.set()
-
-    server = AdmissionServer()
-    webhook.register(server)
-    task = loop.create_task(server.serve(host="127.0.0.1", port=0, context=context, ready=note))
-
-    def serve() -> None:
-        try:
-            loop.run_until_complete(task)
-        except asyncio.CancelledError:
-            loop.close()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        assert ready.wait(WAIT)
-        yield bound[0], ca.cert_pem.bytes()
-    finally:
-        loop.call_soon_threadsafe(task.cancel)
-        thread.join(WAIT)
 
 
 @pytest.fixture(scope="module")
 def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     """kubectl on a real control plane that has our definition and our webhooks. Gives what it says, errors included."""
-    if "real" not in str(request.config.getoption("markexpr")):
-        pytest.skip("asked for with -m real")
-    plane = pytest.importorskip("tests.planes.realplane.controlplane")
-    binaries = pytest.importorskip("tests.planes.realplane.binaries")
-    try:
-        found = binaries.find(build=False)
-    except binaries.PlaneUnavailable as error:
-        pytest.skip(str(error))
-    kubeconfig = tmp_path_factory.mktemp("real") / "kubeconfig"
-
-    def run(*args: str, body: Any = None) -> str:
-        command = [_kubectl_path(), "--kubeconfig", str(kubeconfig), *args]
-        text = body if body is None or isinstance(body, str) else json.dumps(body)
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=WAIT * 2, check=False)
-        return done.stdout + done.stderr
-
-    with _served_webhooks() as (port, ca), plane.ControlPlane(binaries=found) as control:
-        kubeconfig.write_text(control.kubeconfig())
+    folder = tmp_path_factory.mktemp("real")
+    with served_webhooks(webhook.register) as (port, ca), real_kubectl(request, folder) as run:
         assert "created" in run("apply", "-f", "-", body=crd())
         assert "condition met" in run("wait", "--for=condition=Established", f"crd/{CRD_NAME}", "--timeout=20s")
         for body in webhook.webhook_configurations(name="regroup", url=f"https://127.0.0.1:{port}", ca_bundle=ca):
             assert "created" in run("apply", "-f", "-", body=body)
         refused = _manifest("none", "bad", maxGroupRestarts=0)
-        _until(lambda: "may only be set" in run("create", "--dry-run=server", "-f", "-", body=refused))
+        until(lambda: "may only be set" in run("create", "--dry-run=server", "-f", "-", body=refused))
         yield run
-
-
-def _kubectl_path() -> str:
-    return str(Path(sys.executable).parent / "kubectl")
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    """Webhook configurations and pods take a moment on a real cluster: ask again, up to a limit."""
-    gate = threading.Event()
-    for _ in range(int(WAIT * 5)):
-        if holds():
-            return
-        gate.wait(0.2)
-    raise AssertionError("it did not come about in time")
 
 
 def _manifest(example: str, name: str, **template: Any) -> dict[str, Any]:
@@ -178,14 +105,14 @@ def test_objects_and_pods(kubectl: Kubectl) -> None:
     apply = ("apply", "--server-side", "--field-manager=lws", "-f", "-")
     assert "serverside-applied" in kubectl(*apply, body=leaders)
     assert "serverside-applied" in kubectl(*apply, body=objects.shared_service(lws))
-    _until(lambda: "NotFound" not in kubectl("get", "pod", "demo-0"))
+    until(lambda: "NotFound" not in kubectl("get", "pod", "demo-0"))
     leader = msgspec.json.decode(kubectl("get", "pod", "demo-0", "-o", "json"), type=Pod)
     assert leader.gated_by(keys.GATE)
     assert leader.metadata.labels[keys.GROUP_INDEX] == "0"
 
     workers = objects.worker_set(lws, leader=leader)
     assert "created" in kubectl("create", "-f", "-", body=workers)
-    _until(lambda: "NotFound" not in kubectl("get", "pod", "demo-0-3"))
+    until(lambda: "NotFound" not in kubectl("get", "pod", "demo-0-3"))
     env = kubectl("get", "pod", "demo-0-3", "-o", "jsonpath={.spec.containers[0].env[*].value}")
     assert env == "demo-0.demo.default 4 3"
     live = msgspec.json.decode(kubectl("get", "sts", "demo-0", "-o", "json"), type=StatefulSet)

@@ -81,7 +81,15 @@ async def test_a_refusal_names_the_object_and_the_fields() -> None:
 async def test_a_refusal_of_an_object_without_a_name_gives_its_prefix() -> None:
     """With generateName the name does not exist yet."""
     result = await answer(denied("no"), name="", object={"metadata": {"generateName": "x-"}})
-    assert result["status"]["details"] == {"name": "x-", "group": "example.dev", "kind": "Thing"}
+    assert result["status"]["details"] | {"causes": []} == {"name": "x-", "group": "example.dev", "kind": "Thing", "causes": []}
+
+
+async def test_a_refusal_that_blames_no_field_is_shown_by_kubectl() -> None:
+    """kubectl prints nothing of an Invalid status but its causes: without one, nobody would learn why."""
+    result = await answer(denied("because of this"))
+    assert result["status"]["details"]["causes"] == [{"message": "because of this"}]
+    forbidden = await answer(denied("because of this", code=403, reason="Forbidden"))
+    assert "causes" not in forbidden["status"]["details"]
 
 
 async def test_what_comes_back_is_bounded() -> None:

@@ -52,7 +52,7 @@ def validate_replica(request: AdmissionRequest) -> AdmissionResponse:
         return allowed()
     refusal = replica_validation.refusal(obj, old)
     if refusal is not None:
-        return denied(refusal)
+        return denied(refusal, code=403, reason="Forbidden")
     if old is not None and obj.get("spec") == old.get("spec"):
         return allowed()
     problems = replica_validation.validate_replica(obj, old)

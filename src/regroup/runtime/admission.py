@@ -204,11 +204,13 @@ def _encode(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
 def _status(request: AdmissionRequest, response: AdmissionResponse) -> dict[str, Any]:
     """The refusal, with the details by which kubectl tells it as it does for built-in kinds: which object, which fields."""
     meta = (request.object or request.old_object or {}).get("metadata") or {}
+    # Of an object that is Invalid kubectl shows nothing but the causes, so the message has to be one where no field is to blame.
+    causes = response.causes or ([{"message": response.message[:MESSAGE_LIMIT]}] if response.reason == "Invalid" else [])
     details = {
         "name": request.name or meta.get("name") or meta.get("generateName") or "",
         "group": request.group,
         "kind": request.kind,
-        "causes": list(response.causes[:CAUSES_LIMIT]),
+        "causes": list(causes[:CAUSES_LIMIT]),
     }
     return {
         "status": "Failure",
