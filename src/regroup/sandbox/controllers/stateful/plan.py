@@ -16,7 +16,7 @@ from regroup.sandbox.controllers.stateful.identity import identity_matches, ordi
 from regroup.sandbox.controllers.stateful.model import StatefulSet
 from regroup.sandbox.controllers.views import Pod, percent_or_count
 
-NEW_PODS = 500
+NEW_PODS = 200
 """How many pods one pass makes at most: a set may want two thousand million, and what a pass plans is held in memory."""
 
 
