@@ -425,3 +425,34 @@ def test_an_update_survives_an_operator_that_dies(kind: str, workers: int) -> No
     assert {pod.container().image for pod in world.pods.values()} == {"img:2"}
     assert {row.incarnation for row in world.status.rows} == ({2} if kind == "RecreatePod" else {1})
     assert world.told("RestartTriggered") == []
+
+
+def test_an_update_in_place_mends_a_wedge() -> None:
+    """3.6: what hangs before the patch is what the update is to mend; the grace counts from the patch."""
+    world = settled(lifecycle=lifecycle("InPlaceIfPossible"))
+    world.run(120, step=10)
+    world.wedge(world.pod())
+    before = world.uids_of()
+    target = world.roll("img:2")
+    world.until(lambda: rolled(world, target), limit=60)
+    assert world.uids_of() == before
+    assert world.told("InstanceFailed") == []
+    assert world.told("RestartTriggered") == []
+    world.roll("img:3")
+    world.until(lambda: world.pod().container().image == "img:3")
+    patched = world.now
+    world.wedge(world.pod())
+    world.until(lambda: world.row().phase == "Failed", limit=90)
+    assert world.now - patched >= timedelta(seconds=58)
+
+
+def test_a_replacement_gets_an_index_of_its_own() -> None:
+    """2.8: not one that is freed in the same pass, nor one that a scale-up is to get."""
+    world = settled(replicas=2, workers=1, lifecycle=lifecycle(maxSurge=1))
+    world.roll("img:2")
+    world.edit(replicas=3)
+    world.until(lambda: rolled(world, world.update_revision))
+    assert len(world.status.rows) == 3
+    assert len({row.index for row in world.status.rows}) == 3
+    world.run(30)
+    assert len(world.pods) == 6

@@ -39,7 +39,11 @@ def being_made(draft: Draft, row: Row) -> tuple[InstancePod, ...]:
     if step in {pacing.SURGE, pacing.SURGE_DRAIN}:
         wanted = operation.target_revision if operation is not None else ""
         return surge.new_pods(draft, row, wanted)
-    if row.phase == CREATING or step == pacing.IN_PLACE:
+    if step == pacing.IN_PLACE:
+        # A pod that is not patched yet may hang for what the update is to mend.
+        patched = draft.shapes.hash_of(operation.target_revision) if operation is not None else ""
+        return tuple(pod for pod in members.at(row.incarnation) if pod.revision_hash == patched)
+    if row.phase == CREATING:
         return members.at(row.incarnation)
     return () if members.before(row.incarnation) else members.at(row.incarnation)
 
@@ -63,10 +67,10 @@ def _tick(draft: Draft, row: Row) -> None:
     row = draft.put_operation(row, operation)
     if evidence.fully_serves(pods, desired=desired):
         return
-    live = draft.plan
+    since = operation.last_progress_at if operation.step == pacing.IN_PLACE else None
     for found in (
-        evidence.stuck(pods, grace=live.grace),
-        evidence.unschedulable(pods, grace=live.unschedulable_grace),
+        evidence.stuck(pods, grace=draft.plan.grace, since=since),
+        evidence.unschedulable(pods, grace=draft.plan.unschedulable_grace),
     ):
         if found is None:
             continue

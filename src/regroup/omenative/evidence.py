@@ -82,16 +82,17 @@ def member_lost(pods: Sequence[InstancePod], *, desired: int) -> str:
     return f"gang member lost: {present} of {desired} pods present" if 0 < present < desired else ""
 
 
-def stuck(pods: Sequence[InstancePod], *, grace: float | None) -> Stuck | None:
-    """The pod that waits in a terminal reason and whose grace is over first. Pod age counts, not the time in the state (9.12)."""
+def stuck(pods: Sequence[InstancePod], *, grace: float | None, since: datetime | None = None) -> Stuck | None:
+    """The pod that waits in a terminal reason and whose grace is over first. Pod age counts, not the time in the state (9.12);
+    ``since``: the pods are older than what is judged, which began then."""
     if grace is None:
         return None
-    found = [one for pod in pods if not pod.deleting if (one := _stuck(pod, grace)) is not None]
+    found = [one for pod in pods if not pod.deleting if (one := _stuck(pod, grace, since)) is not None]
     return min(found, key=lambda one: (one.due, one.pod.name), default=None)
 
 
-def _stuck(pod: InstancePod, grace: float) -> Stuck | None:
-    created = pod.metadata.creation_timestamp
+def _stuck(pod: InstancePod, grace: float, since: datetime | None) -> Stuck | None:
+    created = since or pod.metadata.creation_timestamp
     if created is None:
         return None
     for status in pod.all_container_statuses():

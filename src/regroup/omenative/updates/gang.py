@@ -19,7 +19,8 @@ RULE = "ome 5.2"
 
 def start(draft: Draft, row: Row, *, taken: Collection[int]) -> None:
     """Open the update: the source's row, and the replacement's beside it. ``taken``: indices that others will get."""
-    index = next(number for number in range(len(draft.rows) + len(taken) + 2) if number not in draft.rows and number not in taken)
+    used = {*draft.rows, *draft.gone, *taken}
+    index = next(number for number in range(len(used) + 1) if number not in used)
     row = attempt.begin(draft, row, step=GANG_SURGE, strategy=SURGE_THEN_DRAIN)
     operation = row.operation
     if operation is None:
