@@ -37,7 +37,7 @@ test: setup ## all tests that need no Go
 
 test-real: setup ## the suites on Kubernetes' own control plane (needs Go, or REGROUP_ASSETS)
 	@$(BIN)/python -m tests.planes.realplane.binaries
-	@$(BIN)/python -m pytest -q -m real
+	@$(BIN)/python -m pytest -q -m real $(SUITE)
 
 test-node: setup ## the stories with real kubelets and containers (root, Go, Debian's packages; INSTALL=1 installs them)
 	@$(BIN)/python -m tests.planes.nodeplane.house $(if $(INSTALL),--install) -- $(BIN)/python -m pytest -q -m node tests/planes/nodeplane
