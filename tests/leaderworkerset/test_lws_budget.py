@@ -73,8 +73,9 @@ def test_hand_over() -> None:
 def test_pruning_hash() -> None:
     """Spec 5.5: owned entries stay, unowned ones only as many as there is room for."""
     counts = {"a/k1": 1, "a/k2": 3, "a/k3": 3, "b/k": 1}
-    assert pruned_hash(counts, revision="a", owned={"a/k1"}, room=1) == {"a/k1": 1, "a/k2": 3, "b/k": 1}
-    assert pruned_hash(counts, revision="a", owned=set(), room=-1) == {"b/k": 1}
+    assert pruned_hash(counts, revision="a", owned={"a/k1"}, room=1, update_done=False) == {"a/k1": 1, "a/k2": 3, "b/k": 1}
+    assert pruned_hash(counts, revision="a", owned=set(), room=-1, update_done=False) == {"b/k": 1}
+    assert pruned_hash(counts, revision="a", owned=set(), room=1, update_done=True) == {"a/k2": 3}, "behaviour 82"
 
 
 def test_counter_key() -> None:

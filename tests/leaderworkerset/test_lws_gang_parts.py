@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tests.leaderworkerset.lws_api_builders import lws_dict, pod_dict
-from tests.leaderworkerset.lws_builders import pod, view
+from tests.leaderworkerset.lws_builders import NOW, pod, view
 
 from regroup.leaderworkerset import gang, keys, requests, types
 from regroup.leaderworkerset.decisions import Admit, CreatePodGroups, Stay, Wait
@@ -127,9 +127,9 @@ def test_pod_groups_come_before_the_gate(groups: PodGroups, gated: bool, decisio
     """4.3, 3.6: they exist before the gate is lifted; a group that runs already is not held up by them."""
     leader = pod(0, gated=True, scheduled="SchedulingGated", phase="Pending", ready=False) if gated else pod(0)
     if gated:
-        found = upkeep(view(leader=leader, workers=(), worker_set=None, pod_groups=groups))
+        found = upkeep(view(leader=leader, workers=(), worker_set=None, pod_groups=groups), NOW)
     else:
-        found = upkeep(view(leader=leader, pod_groups=groups))
+        found = upkeep(view(leader=leader, pod_groups=groups), NOW)
     assert type(found) is decision
     if isinstance(found, Wait):
         assert found.rule == "lws 3.6"

@@ -6,7 +6,8 @@ import msgspec
 from tests.leaderworkerset.lws_builders import P, at
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.gate import HashCensus, admit_hash
+from regroup.leaderworkerset.gate import admit_hash
+from regroup.leaderworkerset.view import HashCensus
 
 GROUP = f"{P}group-index"
 
@@ -31,7 +32,7 @@ def admitted(
     which: Pod, *leaders: Pod, replicas: int = 2, revision: str = "r1", immediate: bool = False, orphans: int = 0
 ) -> bool:
     groups = frozenset({one.metadata.labels[GROUP] for one in leaders} | {f"orphan-{number}" for number in range(orphans)})
-    return admit_hash(which, HashCensus(leaders, groups, replicas, revision, immediate), group_label=GROUP).admitted
+    return admit_hash(which, HashCensus(leaders, groups, replicas, revision, immediate)).admitted
 
 
 def test_terminating_group_and_one_gated() -> None:

@@ -13,11 +13,12 @@ from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
 from regroup.leaderworkerset import keys, objects, revision
 from regroup.leaderworkerset.budget import COUNTED, counted_digest
 from regroup.leaderworkerset.controller.memory import Departures, Groups, Memo
-from regroup.leaderworkerset.controller.observe import BY_GROUP, BY_LWS, Fresh, Observer, Stores
+from regroup.leaderworkerset.controller.observe import Fresh, Observer
+from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, BY_LWS, Stores
 from regroup.leaderworkerset.facts import Summary
 from regroup.leaderworkerset.members import MEMBERS_CONDITION, entry_of, format_record
 from regroup.leaderworkerset.types import LeaderWorkerSet, NetworkConfig, decode
-from regroup.leaderworkerset.view import GroupKey, NodeLossRule, Policy, ServiceState
+from regroup.leaderworkerset.view import GroupKey, NodeLossRule, Policy, ServiceState, worker_index
 from regroup.runtime.store import Store
 
 KEY = GroupKey("t", "demo", "0")
@@ -64,19 +65,31 @@ def _lws(found: HasMeta) -> tuple[str, ...]:
     return (f"t/{found.metadata.labels.get(keys.NAME)}",)
 
 
+def _leaders(found: Pod) -> tuple[str, ...]:
+    return _lws(found) if worker_index(found) == 0 else ()
+
+
 @dataclass
 class World:
     """A cache with one complete group in it."""
 
     departures: Departures = field(default_factory=Departures)
+    groups: Groups = field(default_factory=Groups)
     stores: Stores = field(
         default_factory=lambda: Stores(
-            Store(), Store(indexers={BY_GROUP: _group}), Store(), Store(), Store(indexers={BY_LWS: _lws}), Store()
+            lws=Store(),
+            pods=Store(indexers={BY_GROUP: _group, BY_LEADERS: _leaders}),
+            sets=Store(),
+            deployments=Store(),
+            replica_sets=Store(),
+            services=Store(),
+            revisions=Store(indexers={BY_LWS: _lws}),
+            nodes=Store(),
         )
     )
 
     def __post_init__(self) -> None:
-        self.observer = Observer(self.stores, self.departures, node_loss=NodeLossRule())
+        self.observer = Observer(self.stores, self.departures, self.groups, node_loss=NodeLossRule())
         self.put(lws(), leader_set(), stateful_set(), pod(0), pod(1), pod(2), revision_of(lws()), node())
 
     def put(self, *objects_: Any) -> None:
@@ -186,7 +199,7 @@ def test_none_keeps_its_workers_without_a_leader() -> None:
 def test_what_the_status_remembers() -> None:
     """Own extension B27: only for this leader and this version of the worker set."""
     entry = entry_of("uid-0-0", ["uid-0-1", "uid-0-2"], set_generation=1)
-    condition = {"type": MEMBERS_CONDITION, "status": "True", "message": format_record({0: entry})}
+    condition = {"type": MEMBERS_CONDITION, "status": "True", "message": format_record({"0": entry})}
     world = World()
     plain = lws(generation=2)
     status = msgspec.convert({"conditions": [condition]}, type(plain.status))

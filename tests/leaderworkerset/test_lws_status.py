@@ -117,24 +117,24 @@ class TestMembers:
     """Own extension B27: what the status remembers."""
 
     def test_round_trip(self) -> None:
-        record = {0: entry_of("a", ["x", "y"], set_generation=1), 12: entry_of("b", [], set_generation=0)}
+        record = {"0": entry_of("a", ["x", "y"], set_generation=1), "12": entry_of("b", [], set_generation=0)}
         assert parse_record(format_record(record)) == record
 
     def test_nonsense_is_left_out(self) -> None:
-        assert parse_record("0=zz.1 1=aaaa.bbbbbbbb x 2= 3=aaaa.bbbbbbb") == {1: Entry("aaaa", "bbbbbbbb")}
+        assert parse_record("0=zz.1 1=aaaa.bbbbbbbb x 2= 3=aaaa.bbbbbbb") == {"1": Entry("aaaa", "bbbbbbbb")}
 
     def test_it_is_bounded(self) -> None:
-        record = {index: Entry("aaaa", "bbbbbbbb") for index in range(5000)}
+        record = {str(index): Entry("aaaa", "bbbbbbbb") for index in range(5000)}
         text = format_record(record)
         assert len(text) < 30_000
-        assert set(parse_record(text)) == set(range(len(parse_record(text))))
+        assert set(parse_record(text)) == {str(index) for index in range(len(parse_record(text)))}
 
     def test_only_the_same_incarnation_binds(self) -> None:
-        record = {0: entry_of("a", ["x"], set_generation=1)}
-        assert recorded_workers(record, index=0, leader_uid="a", set_generation=1)
-        assert not recorded_workers(record, index=0, leader_uid="b", set_generation=1)
-        assert not recorded_workers(record, index=0, leader_uid="a", set_generation=2)
-        assert not recorded_workers(record, index=1, leader_uid="a", set_generation=1)
+        record = {"0": entry_of("a", ["x"], set_generation=1)}
+        assert recorded_workers(record, index="0", leader_uid="a", set_generation=1)
+        assert not recorded_workers(record, index="0", leader_uid="b", set_generation=1)
+        assert not recorded_workers(record, index="0", leader_uid="a", set_generation=2)
+        assert not recorded_workers(record, index="1", leader_uid="a", set_generation=1)
 
     def test_the_first_complete_set_of_one_incarnation_stays(self) -> None:
         """Case C01: a status write must not forget the failure before it was handled."""
@@ -144,7 +144,7 @@ class TestMembers:
             again = computed([group(0, incarnation=first.leader, entry=seen)], replicas=1, old=remembered.conditions)
             condition = find_condition(again.conditions, MEMBERS_CONDITION)
             assert condition is not None
-            assert condition.message == format_record({0: first})
+            assert condition.message == format_record({"0": first})
 
     def test_a_new_leader_starts_anew(self) -> None:
         first, second = entry_of("a", ["x"], set_generation=1), entry_of("b", ["y"], set_generation=1)
@@ -153,4 +153,4 @@ class TestMembers:
         back = computed([group(0, incarnation=second.leader, entry=second)], replicas=1, old=gone.conditions)
         condition = find_condition(back.conditions, MEMBERS_CONDITION)
         assert condition is not None
-        assert condition.message == format_record({0: second})
+        assert condition.message == format_record({"0": second})

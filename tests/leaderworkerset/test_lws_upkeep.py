@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.leaderworkerset.lws_builders import LWS_OWNED, NONE, pod, stateful_set, view
+from tests.leaderworkerset.lws_builders import LWS_OWNED, NONE, NOW, pod, stateful_set, view
 
 from regroup.leaderworkerset.decisions import (
     Admit,
@@ -61,7 +61,7 @@ BARE: dict[str, Any] = {"workers": (), "worker_set": None}
 )
 def test_upkeep(given_view: GroupView, kind: type[Decision]) -> None:
     """One row a rule."""
-    assert type(upkeep(given_view)) is kind
+    assert type(upkeep(given_view, NOW)) is kind
 
 
 def none(**more: Any) -> GroupView:
@@ -73,46 +73,49 @@ class TestNone:
 
     def test_survivors_do_not_hold_the_gate(self) -> None:
         """Behaviours 49, 51, case C10."""
-        assert isinstance(upkeep(none(leader=NEW)), Admit)
+        assert isinstance(upkeep(none(leader=NEW), NOW), Admit)
 
     def test_survivors_of_another_revision_go_first(self) -> None:
         """Spec 5.3 b: the leader of that index exists at another revision."""
         old = (pod(1, revision="r0"), pod(2, revision="r0"))
-        decision = upkeep(none(leader=NEW, workers=old, worker_set=stateful_set(owner=LWS_OWNED, revision="r0")))
+        decision = upkeep(none(leader=NEW, workers=old, worker_set=stateful_set(owner=LWS_OWNED, revision="r0")), NOW)
         assert isinstance(decision, RemoveWorkers)
-        waiting = upkeep(none(leader=NEW, workers=old, worker_set=stateful_set(owner=LWS_OWNED, revision="r0", deleted=True)))
+        waiting = upkeep(
+            none(leader=NEW, workers=old, worker_set=stateful_set(owner=LWS_OWNED, revision="r0", deleted=True)), NOW
+        )
         assert isinstance(waiting, Wait)
 
     def test_scaled_away(self) -> None:
         """Behaviour 52, B29."""
         gone = none(leader=None, leader_set=LeaderSet("s", 0, revision="r1"))
-        assert isinstance(upkeep(gone), RemoveWorkers)
+        assert isinstance(upkeep(gone, NOW), RemoveWorkers)
 
     def test_without_a_leader_they_stay(self) -> None:
         """Behaviour 49: between two leaders nothing is done to them."""
-        assert isinstance(upkeep(none(leader=None)), Stay)
+        assert isinstance(upkeep(none(leader=None), NOW), Stay)
 
     def test_a_set_that_the_go_controller_made_moves_to_the_leaderworkerset(self) -> None:
         """Taking over: the owner is put right, no pod is touched."""
-        decision = upkeep(none(worker_set=stateful_set()))
+        decision = upkeep(none(worker_set=stateful_set()), NOW)
         assert isinstance(decision, RepairWorkers)
         assert list(decision.fields) == ["owner"]
 
     def test_a_set_of_the_leaderworkerset_under_a_policy_that_recreates(self) -> None:
         """A policy change arrives with a new leader: its set must go with it."""
-        assert isinstance(upkeep(view(worker_set=stateful_set(owner=LWS_OWNED))), RemoveWorkers)
+        assert isinstance(upkeep(view(worker_set=stateful_set(owner=LWS_OWNED)), NOW), RemoveWorkers)
 
 
 def test_drift_of_an_old_revision_is_not_repaired() -> None:
     """Spec Q30, 6.4: the group's own revision rules, and its set is about to go."""
     odd = replace(view(), worker_set=WorkerSet(stateful_set(revision="r0"), ("template",)))
-    assert isinstance(upkeep(odd), Stay)
+    assert isinstance(upkeep(odd, NOW), Stay)
 
 
 def test_missing_workers_of_the_largest_group_are_counted_not_walked() -> None:
     """Bounds (2.1): a group may want 2**31 - 1 pods; a pass names the first eight that are missing and counts the rest."""
     size = 2**31 - 1
-    decision = upkeep(view(rules=replace(RULES, size=size), workers=(pod(1), pod(3)), worker_set=stateful_set(replicas=size - 1)))
+    large = view(rules=replace(RULES, size=size), workers=(pod(1), pod(3)), worker_set=stateful_set(replicas=size - 1))
+    decision = upkeep(large, NOW)
     assert isinstance(decision, Wait)
     assert list(decision.missing) == [f"demo-0-{index}" for index in (2, 4, 5, 6, 7, 8, 9, 10)]
     assert decision.why.startswith(f"{size - 3} worker pod(s) are not made yet: demo-0-2, demo-0-4")

@@ -92,3 +92,54 @@ class ControllerRevision(ObjectView, frozen=True, gc=False, kw_only=True):
 
     revision: int = 0
     data: Any = None
+
+
+class RollingUpdateDeployment(View, frozen=True, gc=False, kw_only=True):
+    """``spec.strategy.rollingUpdate`` of a Deployment."""
+
+    max_unavailable: int | str | None = None
+    max_surge: int | str | None = None
+
+
+class DeploymentStrategy(View, frozen=True, gc=False, kw_only=True):
+    """``spec.strategy`` of a Deployment."""
+
+    type: str = ""
+    rolling_update: RollingUpdateDeployment | None = None
+
+
+class DeploymentSpec(View, frozen=True, gc=False, kw_only=True):
+    """``spec`` of a Deployment. ``template`` is kept as bytes, decoded only where it is compared."""
+
+    replicas: int | None = None
+    strategy: DeploymentStrategy | None = None
+    template: msgspec.Raw = msgspec.Raw()
+
+
+class DeploymentStatus(View, frozen=True, gc=False, kw_only=True):
+    """``status`` of a Deployment."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+
+
+class Deployment(ObjectView, frozen=True, gc=False, kw_only=True):
+    """A Deployment."""
+
+    spec: DeploymentSpec = DeploymentSpec()
+    raw_status: DeploymentStatus | None = msgspec.field(name="status", default=None)
+
+    @property
+    def status(self) -> DeploymentStatus:
+        return self.raw_status or DeploymentStatus()
+
+    @property
+    def replicas(self) -> int:
+        """``spec.replicas``, 1 when unset."""
+        return 1 if self.spec.replicas is None else self.spec.replicas
+
+
+class ReplicaSet(ObjectView, frozen=True, gc=False, kw_only=True):
+    """A ReplicaSet: only whose it is."""

@@ -108,10 +108,13 @@ def handed_over(counts: Mapping[str, int], *, revision: str, index: str, owned: 
     return result
 
 
-def pruned_hash(counts: Mapping[str, int], *, revision: str, owned: Collection[str], room: int) -> dict[str, int]:
+def pruned_hash(
+    counts: Mapping[str, int], *, revision: str, owned: Collection[str], room: int, update_done: bool
+) -> dict[str, int]:
     """Hash housekeeping on the current revision: all owned entries stay, and at most ``room`` unowned ones, the highest first
-    (ties: the smaller key)."""
+    (ties: the smaller key). Once a rollout is completely done other revisions go."""
     free = sorted(
         (key for key in counts if key.startswith(f"{revision}/") and key not in owned), key=lambda one: (-counts[one], one)
     )
-    return without(counts, set(free[max(0, room) :]))
+    kept = without(counts, set(free[max(0, room) :]))
+    return {key: count for key, count in kept.items() if not update_done or key.startswith(f"{revision}/")}

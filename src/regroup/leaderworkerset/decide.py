@@ -9,6 +9,7 @@ from datetime import datetime
 from math import ceil
 
 from regroup.leaderworkerset import backoff
+from regroup.leaderworkerset.census import scaled_away
 from regroup.leaderworkerset.decisions import (
     Decision,
     Defer,
@@ -34,7 +35,7 @@ from regroup.leaderworkerset.view import GroupView, Rules, is_exhausted, is_reta
 
 def decide(view: GroupView, now: datetime) -> Decision:
     """The one decision for this view at this moment."""
-    for rule in (_torn_down, _exhausted, _over, _parallel, _failed):
+    for rule in (_torn_down, _exhausted, _over, _parallel, _failed, _ended):
         decision = rule(view, now)
         if isinstance(decision, Defer) and decision.marked:
             # All else goes on during the wait (5.7): the wake-up is remembered, not returned early.
@@ -48,10 +49,10 @@ def _look_after(view: GroupView, now: datetime) -> Decision:
     """Members that leave come first where nothing else can be done; else they only set the time of the next look."""
     leaving = _leaving(view, now)
     if leaving is None:
-        return upkeep(view)
+        return upkeep(view, now)
     if isinstance(leaving, Force) or (view.leader is not None and view.leader.deleting):
         return leaving
-    return _with_wake_up(upkeep(view), leaving)
+    return _with_wake_up(upkeep(view, now), leaving)
 
 
 def _with_wake_up(decision: Decision, other: Decision) -> Decision:
@@ -92,7 +93,7 @@ def _exhausted(view: GroupView, now: datetime) -> Decision | None:
     if reason:
         held = _retained(view)
         if held:
-            return Release(rule="lws 5.6.5", why=reason, pods=held)
+            return Release(rule="lws 5.6.5", why=reason, pods=held, forget_count=_scaled_away(view))
         return _leaving(view, now) or Wait(rule="lws 5.6.5", why=reason)
     if not leader.deleting:
         return _exhaust(view, failure=None, why="its exhaustion is not finished")
@@ -114,15 +115,23 @@ def _exhausted(view: GroupView, now: datetime) -> Decision | None:
 
 
 def _clean_up_reason(view: GroupView) -> str:
-    """Why a retained Ordinal group is cleaned up without being recovered; empty when it stays (5.6.5)."""
+    """Why a retained group is cleaned up without being recovered; empty when it stays (5.6.5)."""
     leader_set, ordinal = view.leader_set, view.ordinal
-    if leader_set is None or ordinal is None:
+    if leader_set is None:
         return ""
-    if ordinal >= leader_set.replicas:
+    if ordinal is not None and ordinal >= leader_set.replicas:
         return f"the group is scaled away: {leader_set.replicas} groups are left"
-    if leader_set.revision and leader_set.revision != view.revision and ordinal >= leader_set.partition:
+    reached = ordinal is None or ordinal >= leader_set.partition
+    if leader_set.revision and leader_set.revision != view.revision and reached:
         return f"the rollout of revision {leader_set.revision} has reached the group"
+    if _scaled_away(view):
+        return "the group is scaled away: other groups have all the places"
     return ""
+
+
+def _scaled_away(view: GroupView) -> bool:
+    """Hash: the retained group has no place any more."""
+    return view.census is not None and view.leader is not None and scaled_away(view.census, view.leader)
 
 
 def _over(view: GroupView, _: datetime) -> Decision | None:
@@ -196,6 +205,18 @@ def _failed(view: GroupView, now: datetime) -> Decision | None:
         failure=first,
         count=count + 1 if rules.counts else None,
     )
+
+
+def _ended(view: GroupView, _: datetime) -> Recreate | None:
+    """A Hash leader that has ended without a failure to count: its ReplicaSet has made another one already, which waits for its
+    place, and nobody else would ever take this one away (5.1, 5.3)."""
+    leader, rules = view.leader, view.rules
+    if not view.hash_mode or leader is None or rules is None or leader.deleting or not leader.terminal:
+        return None
+    if view.counter_error and rules.counts:
+        return None
+    why = f"leader pod {leader.metadata.name} has ended ({leader.phase}), and its ReplicaSet makes another in its place"
+    return Recreate(rule="lws 5.1", why=why, leader=pod_id(leader), failure=None)
 
 
 def _decided_count(view: GroupView) -> int | None:

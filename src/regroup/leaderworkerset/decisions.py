@@ -123,6 +123,8 @@ class Release(Decision):
     """Normal clean-up of retained pods: their finalizer goes, workers first; counters stay (5.6.5)."""
 
     pods: Sequence[PodId]
+    forget_count: bool = False
+    """Hash, scaled away: the counter goes too, because the next leader would take it over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +141,9 @@ class Admit(Decision):
     """Lift the leader's scheduling gate (4.3)."""
 
     leader: PodId
+    owned: frozenset[str] | None = None
+    """Hash, where a counter is kept: the counters that are other leaders' own. The highest free one of the leader's revision
+    becomes the leader's before the gate is lifted (5.5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +166,14 @@ class CreateWorkers(Decision):
     """Make the worker set (3.3)."""
 
     leader: PodId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellReady(Decision):
+    """Hash: write the condition group-ready of the leader, which its readiness gate waits for (4.2)."""
+
+    leader: PodId
+    ready: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

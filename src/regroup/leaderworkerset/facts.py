@@ -8,7 +8,7 @@ from datetime import datetime
 
 from regroup.kube.pod import Pod
 from regroup.leaderworkerset.failure import complete
-from regroup.leaderworkerset.members import Entry, entry_of, leader_digest
+from regroup.leaderworkerset.members import Entry, entry_of, leader_digest, record_name
 from regroup.leaderworkerset.node_loss import Stuck, judge
 from regroup.leaderworkerset.rollout import GroupState
 from regroup.leaderworkerset.start_state import is_unschedulable
@@ -21,6 +21,9 @@ class Summary:
     """A group without regard to which revision is the current one."""
 
     index: int
+    """The ordinal; -1 in Hash mode, where groups have no order."""
+    name: str = ""
+    """How the record of members names it."""
     exists: bool = False
     ready: bool = False
     revision: str = ""
@@ -28,6 +31,9 @@ class Summary:
     set_revision: str | None = None
     """Of the worker set; None without one."""
     needs_set: bool = True
+    leaving: bool = False
+    """The leader is being deleted."""
+    leader_ready: bool = False
     exhausted: bool = False
     unschedulable: bool = False
     incarnation: str = ""
@@ -40,7 +46,11 @@ class Summary:
         updated = self.exists and self.revision == revision and (not self.needs_set or self.set_revision == revision)
         return GroupFacts(
             index=self.index,
+            name=self.name,
             exists=self.exists,
+            leaving=self.leaving,
+            leader_ready=self.leader_ready,
+            at_revision=self.exists and self.revision == revision,
             state=GroupState(ready=self.ready, updated=updated),
             on_revision=self.exists and self.revision == revision and self.set_revision in {None, revision},
             has_workers=has_set or not self.needs_set,
@@ -53,8 +63,8 @@ class Summary:
 
 
 def summarize(view: GroupView, *, now: datetime) -> Summary | None:
-    """The summary of a group, None when nothing of it exists or its index is no ordinal."""
-    if view.ordinal is None or (not view.pods and view.worker_set is None):
+    """The summary of a group, None when nothing of it exists or its index is neither an ordinal nor a key."""
+    if (view.ordinal is None and not view.hash_mode) or (not view.pods and view.worker_set is None):
         return None
     leader, rules, workers = view.leader, view.rules, view.worker_set
     generation = workers.object.metadata.generation if workers is not None else 0
@@ -63,8 +73,11 @@ def summarize(view: GroupView, *, now: datetime) -> Summary | None:
     if leader is not None and remembered and complete(view) and is_ready(view):
         entry = entry_of(leader.metadata.uid, (pod.metadata.uid for pod in view.workers), set_generation=generation)
     return Summary(
-        index=view.ordinal,
+        index=-1 if view.ordinal is None else view.ordinal,
+        name=record_name(view.key.index),
         exists=leader is not None,
+        leaving=leader is not None and leader.deleting,
+        leader_ready=leader is not None and _serves(leader),
         ready=is_ready(view),
         revision=view.revision,
         set_revision=workers.revision if workers is not None else None,

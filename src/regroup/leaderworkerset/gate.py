@@ -5,12 +5,10 @@ Ordinal: nothing of the previous incarnation may be left. Hash: slots of the rev
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.view import GroupView, is_exhausted, is_gated, revision_of
-
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
+from regroup.leaderworkerset.census import blocking_groups, by_age, places, position, waiting
+from regroup.leaderworkerset.view import GroupView, HashCensus, revision_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +20,8 @@ class Admission:
     why: str
     blocked_by: Sequence[str] = ()
     """Names of pods that hold it."""
+    told: bool = False
+    """A group that is ending, or retained, holds it: an event says so."""
 
 
 def admit_ordinal(view: GroupView) -> Admission:
@@ -40,72 +40,38 @@ def admit_ordinal(view: GroupView) -> Admission:
     if others:
         names = sorted(pod.metadata.name for pod in others)
         why = f"{len(names)} pod(s) of the previous group still exist: {', '.join(names[:8])}"
-        return Admission(False, "lws 4.4", why, names)
+        return Admission(False, "lws 4.4", why, names, told=True)
     return Admission(True, "lws 4.4", "nothing of a previous group is left")
 
 
-@dataclass(frozen=True, slots=True)
-class HashCensus:
-    """All leader pods of a Hash LeaderWorkerSet, and the group-index values that still have a pod of any kind."""
-
-    leaders: Sequence[Pod]
-    groups_with_pods: frozenset[str]
-    replicas: int
-    current_revision: str
-    """Revision key that the leader workload carries; empty when it is not known."""
-    immediate: bool
-
-
-def admit_hash(leader: Pod, census: HashCensus, *, group_label: str) -> Admission:
-    """The rule of 4.5 for one gated leader. ``group_label`` is the label group-index."""
+def admit_hash(leader: Pod, census: HashCensus) -> Admission:
+    """The rule of 4.5 for one gated leader."""
     revision = revision_of(leader)
     if census.current_revision and revision != census.current_revision:
         return Admission(False, "lws 4.5.1", "leaders of an outdated revision are never scheduled")
     slots = _slot_rule(leader, census, revision)
     if slots is not None:
         return slots
-    blocking = blocking_groups(census, group_label=group_label)
+    blocking = blocking_groups(census)
     gated = sorted(
-        _waiting(census.leaders), key=lambda pod: (revision_of(pod) != (census.current_revision or revision), *_age_key(pod))
+        waiting(census.leaders), key=lambda pod: (revision_of(pod) != (census.current_revision or revision), *by_age(pod))
     )
-    rank = _position(gated, leader)
+    rank = position(gated, leader)
     if blocking and rank >= len(gated) - blocking:
         what = "retained exhausted group(s)" if census.immediate else "group(s) that have not ended"
-        return Admission(False, "lws 4.5.3", f"{blocking} {what} hold back the youngest gated leaders")
-    return Admission(True, "lws 4.5", "a slot is free and nothing holds it")
-
-
-def blocking_groups(census: HashCensus, *, group_label: str) -> int:
-    """Groups that hold back one gated leader each: under PostTermination those with pods but no living leader, under Immediate
-    the retained exhausted ones. A leader lives if it is neither deleting nor exhausted."""
-    if census.immediate:
-        return sum(1 for pod in census.leaders if is_exhausted(pod))
-    living = {pod.metadata.labels.get(group_label, "") for pod in census.leaders if not pod.deleting and not is_exhausted(pod)}
-    return len(census.groups_with_pods - living)
+        return Admission(False, "lws 4.5.3", f"{blocking} {what} hold back the youngest gated leaders", told=True)
+    return Admission(True, "lws 4.5", "a place is free and no group that is ending holds it")
 
 
 def _slot_rule(leader: Pod, census: HashCensus, revision: str) -> Admission | None:
+    found = places(census, revision)
     same = [pod for pod in census.leaders if revision_of(pod) == revision]
-    exhausted = sum(1 for pod in same if is_exhausted(pod))
-    admitted = sum(1 for pod in same if not pod.deleting and not is_gated(pod) and not is_exhausted(pod))
-    rank = _position(sorted(_waiting(same), key=_age_key), leader)
-    if admitted + exhausted + rank < census.replicas:
+    rank = position(sorted(waiting(same), key=by_age), leader)
+    if found.admitted + found.exhausted + rank < census.replicas:
         return None
-    return Admission(
-        False,
-        "lws 4.5.2",
-        f"{admitted} admitted and {exhausted} exhausted groups of {census.replicas}, {rank} gated leader(s) come first",
+    why = (
+        f"{found.admitted} admitted and {found.exhausted} exhausted groups of {census.replicas}, "
+        f"{rank} gated leader(s) come first"
     )
-
-
-def _waiting(pods: Sequence[Pod]) -> list[Pod]:
-    return [pod for pod in pods if is_gated(pod) and not pod.deleting]
-
-
-def _age_key(pod: Pod) -> tuple[datetime, str]:
-    return (pod.metadata.creation_timestamp or _EARLIEST, pod.metadata.name)
-
-
-def _position(pods: Sequence[Pod], pod: Pod) -> int:
-    """Where ``pod`` stands; at the end when it is not among them."""
-    return next((place for place, other in enumerate(pods) if other.metadata.uid == pod.metadata.uid), len(pods))
+    # A leader beyond the replicas is no news: its workload takes it away again.
+    return Admission(False, "lws 4.5.2", why, told=found.exhausted > 0)

@@ -13,7 +13,7 @@ MEMBERS_CONDITION = "leaderworkerset.regroup.dev/Members"
 MEMBERS_REASON = "Recorded"
 _LIMIT = 30_000
 """Characters: below the API's limit for a condition's message. Groups beyond it are not remembered."""
-_ENTRY = re.compile(r"(\d{1,9})=([0-9a-f]{4})\.([0-9a-f]{8})\Z")
+_ENTRY = re.compile(r"([0-9a-f]{1,9})=([0-9a-f]{4})\.([0-9a-f]{8})\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +40,25 @@ def entry_of(leader_uid: str, worker_uids: Iterable[str], *, set_generation: int
     return Entry(leader_digest(leader_uid, set_generation=set_generation), workers_digest(worker_uids))
 
 
-def parse_record(text: str) -> dict[int, Entry]:
-    """Entries by group index. What cannot be read is left out: a lost entry only means that nothing is remembered."""
+def record_name(index: str) -> str:
+    """How the record names a group: its ordinal, or the first eight digits of its key, which its host name has as well."""
+    return index if index.isdigit() and len(index) < 10 else index[:8]
+
+
+def parse_record(text: str) -> dict[str, Entry]:
+    """Entries by ``record_name``. What cannot be read is left out: a lost entry only means that nothing is remembered."""
     record = {}
     for part in text.split():
         match = _ENTRY.match(part)
         if match is not None:
-            record[int(match[1])] = Entry(match[2], match[3])
+            record[match[1]] = Entry(match[2], match[3])
     return record
 
 
-def format_record(record: Mapping[int, Entry]) -> str:
-    """``<index>=<leader>.<workers>`` in the order of the index, bounded."""
+def format_record(record: Mapping[str, Entry]) -> str:
+    """``<name>=<leader>.<workers>`` in the order of the ordinals, bounded."""
     parts, length = [], 0
-    for index in sorted(record):
+    for index in sorted(record, key=lambda name: (len(name), name)):
         part = f"{index}={record[index].leader}.{record[index].workers}"
         length += len(part) + 1
         if length > _LIMIT:
@@ -62,17 +67,17 @@ def format_record(record: Mapping[int, Entry]) -> str:
     return " ".join(parts)
 
 
-def carried_over(old: Mapping[int, Entry], *, index: int, incarnation: str, seen: Entry | None) -> Entry | None:
+def carried_over(old: Mapping[str, Entry], *, name: str, incarnation: str, seen: Entry | None) -> Entry | None:
     """What to remember of a group now: for one incarnation the first complete set of workers stays, because another one is a
     failure that must not be forgotten before it was handled. ``incarnation`` is its leader digest, empty without a leader."""
-    before = old.get(index)
+    before = old.get(name)
     if before is not None and before.leader == incarnation:
         return before
     return seen
 
 
-def recorded_workers(record: Mapping[int, Entry], *, index: int, leader_uid: str, set_generation: int) -> str:
+def recorded_workers(record: Mapping[str, Entry], *, index: str, leader_uid: str, set_generation: int) -> str:
     """The digest remembered for this very incarnation, empty when there is none."""
-    entry = record.get(index)
+    entry = record.get(record_name(index))
     same = entry is not None and entry.leader == leader_digest(leader_uid, set_generation=set_generation)
     return entry.workers if entry is not None and same else ""

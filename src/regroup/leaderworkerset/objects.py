@@ -61,7 +61,11 @@ def leader_deployment(lws: LeaderWorkerSet, *, revision: str) -> Object:
         "selector": {"matchLabels": _leader_selector(lws)},
         "strategy": {
             "type": "RollingUpdate",
-            "rollingUpdate": {"maxUnavailable": config.max_unavailable, "maxSurge": config.max_surge},
+            "rollingUpdate": {
+                # Nothing and nothing, which is fine for 0 replicas here, is refused by a Deployment whatever its replicas.
+                "maxUnavailable": config.max_unavailable if _any(config.max_unavailable, config.max_surge) else 1,
+                "maxSurge": config.max_surge,
+            },
         },
         "template": template,
     }
@@ -169,6 +173,10 @@ def revision_object(lws: LeaderWorkerSet, *, data: Data, key: str, number: int) 
 def hpa_selector(lws_name: str) -> str:
     """``status.hpaPodSelector``: leaders only, because a group is one replica."""
     return f"{keys.NAME}={lws_name},{keys.WORKER_INDEX}={keys.LEADER_INDEX}"
+
+
+def _any(*limits: int | str) -> bool:
+    return any(limit not in {0, "0%"} for limit in limits)
 
 
 def _leader_selector(lws: LeaderWorkerSet) -> dict[str, str]:

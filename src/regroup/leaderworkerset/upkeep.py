@@ -3,8 +3,12 @@
 Rules: spec/leaderworkerset.md 3.3, 3.4, 4.3, 5.3, 6.7, 8.1, Q30.
 """
 
+from datetime import datetime, timedelta
 from itertools import islice
 
+from regroup.kube.meta import find_condition
+from regroup.kube.pod import Pod
+from regroup.leaderworkerset.census import owned_counters
 from regroup.leaderworkerset.decisions import (
     Admit,
     CreatePodGroups,
@@ -14,19 +18,23 @@ from regroup.leaderworkerset.decisions import (
     RemoveWorkers,
     RepairWorkers,
     Stay,
+    TellReady,
     Wait,
     pod_id,
 )
-from regroup.leaderworkerset.gate import admit_ordinal
+from regroup.leaderworkerset.failure import Absorbed
+from regroup.leaderworkerset.gate import Admission, admit_hash, admit_ordinal
 from regroup.leaderworkerset.identity import parent_and_ordinal
-from regroup.leaderworkerset.keys import LEADER_NAME
-from regroup.leaderworkerset.view import GroupView, Owner, PodGroupState, Rules, ServiceState, WorkerSet, is_gated
+from regroup.leaderworkerset.keys import GROUP_READY, LEADER_NAME
+from regroup.leaderworkerset.view import GroupView, Owner, PodGroupState, Rules, ServiceState, WorkerSet, is_gated, is_whole
 
 _NAMED = 8
 """Missing workers that a reason names at most."""
+NEWS_AFTER = 5.0
+"""Seconds that a leader must be held behind its gate before an event says so."""
 
 
-def upkeep(view: GroupView) -> Decision:
+def upkeep(view: GroupView, now: datetime) -> Decision:
     """What a group needs in order to become and stay complete."""
     owner = view.owner
     if owner is None:
@@ -51,13 +59,37 @@ def upkeep(view: GroupView) -> Decision:
     if placing is not None:
         return placing
     if is_gated(leader):
-        admission = admit_ordinal(view)
-        if admission.admitted:
-            return Admit(rule=admission.rule, why=admission.why, leader=pod_id(leader))
-        return Wait(rule=admission.rule, why=admission.why, event="GroupReplacementDeferred", pod=pod_id(leader))
+        return _gate(view, leader, rules, now=now)
     if rules.size == 1:
         return Stay(rule="lws 3.3", why="a group of one needs nothing more")
     return _worker_set(view, rules, owner)
+
+
+def _gate(view: GroupView, leader: Pod, rules: Rules, *, now: datetime) -> Decision:
+    """Lift the leader's gate, or say what holds it (4.3-4.5)."""
+    owned = None
+    if view.hash_mode:
+        if view.census is None:
+            return Wait(rule="lws 4.5", why="the other groups are not known")
+        admission = admit_hash(leader, view.census)
+        owned = owned_counters(view.census) if rules.counts else None
+    else:
+        admission = admit_ordinal(view)
+    if not admission.admitted:
+        return _held(admission, leader, now=now)
+    if owned is not None and view.counter_error:
+        return Wait(rule="lws 5.5", why=view.counter_error, event="FailedRestartCount", warning=True)
+    return Admit(rule=admission.rule, why=admission.why, leader=pod_id(leader), owned=owned)
+
+
+def _held(admission: Admission, leader: Pod, *, now: datetime) -> Wait:
+    """Each recreation holds the next leader for a moment; it is told where that lasts."""
+    since = leader.metadata.creation_timestamp or now
+    tell_at = since + timedelta(seconds=NEWS_AFTER)
+    if admission.told and now < tell_at:
+        return Wait(rule=admission.rule, why=admission.why, again_at=tell_at)
+    event = "GroupReplacementDeferred" if admission.told else ""
+    return Wait(rule=admission.rule, why=admission.why, event=event, pod=pod_id(leader))
 
 
 def _pod_groups(view: GroupView) -> Decision | None:
@@ -94,6 +126,9 @@ def _surplus(view: GroupView, owner: Owner) -> RemoveWorkers | None:
 def _worker_set(view: GroupView, rules: Rules, owner: Owner) -> Decision:
     leader, workers = view.leader, view.worker_set
     assert leader is not None  # noqa: S101 - only asked with a leader
+    told = _group_ready(view, leader)
+    if told is not None:
+        return told
     if workers is None:
         return _missing_workers(view, rules)
     mine = workers.controlled_by(leader.metadata.uid)
@@ -116,6 +151,31 @@ def _worker_set(view: GroupView, rules: Rules, owner: Owner) -> Decision:
     return Stay(rule="lws 5.10", why="the group has all that it needs")
 
 
+def _group_ready(view: GroupView, leader: Pod) -> TellReady | None:
+    """Hash: the leader is ready only as long as its workers are, so that its Deployment counts groups (4.2). A leader that says
+    nothing yet is not ready, and a leader on its way out is asked by nobody."""
+    if not view.hash_mode or leader.deleting:
+        return None
+    workers = view.worker_set
+    ready = (
+        workers is not None and workers.controlled_by(leader.metadata.uid) and not workers.deleting and is_whole(workers.object)
+    )
+    condition = find_condition(leader.status.conditions, GROUP_READY)
+    if ready == (condition is not None and condition.status == "True"):
+        return None
+    if not ready and view.rules is not None and view.rules.policy.recreates and any(map(_restarts_soon, view.workers)):
+        return None  # a failure any moment now, which ends this leader: what it says in between is nobody's news
+    why = f"all workers of {leader.metadata.name} are {'available' if ready else 'not available any more'}"
+    return TellReady(rule="lws 4.2", why=why, leader=pod_id(leader), ready=ready)
+
+
+def _restarts_soon(worker: Pod) -> bool:
+    """A container has ended and its kubelet is about to start it again, which is what counts (5.1)."""
+    if worker.deleting or worker.terminal or worker.restarts > Absorbed.of(worker).restarts:
+        return False
+    return any(one.state is not None and one.state.terminated is not None for one in worker.status.container_statuses)
+
+
 def _missing(view: GroupView, rules: Rules) -> tuple[list[str], int]:
     """The first workers that do not exist under any UID of ours, by name, and how many they are in all. No group is walked to
     its end: its size may be anything that fits into 31 bits."""
@@ -130,7 +190,9 @@ def _missing(view: GroupView, rules: Rules) -> tuple[list[str], int]:
 def _missing_workers(view: GroupView, rules: Rules) -> Decision:
     leader = view.leader
     assert leader is not None  # noqa: S101 - only asked with a leader
-    if rules.leader_ready_first and not leader.ready:
+    # Ready includes our own group-ready in Hash, which waits for the workers (behaviour 118).
+    ready = leader.containers_ready if view.hash_mode else leader.ready
+    if rules.leader_ready_first and not ready:
         return Wait(rule="lws 6.7", why="startupPolicy LeaderReady: the leader is not ready yet")
     if rules.exclusive_topology:
         if not leader.spec.node_name:

@@ -1,6 +1,6 @@
 """Rules of a LeaderWorkerSet beyond its schema (spec/leaderworkerset.md 2.2-2.7). Pure.
 
-Knows nothing of what this version cannot do yet: that is ``unsupported``. Objects are plain dicts after defaulting, or not.
+Objects are plain dicts after defaulting, or not.
 """
 
 import re

@@ -23,10 +23,24 @@ from regroup.leaderworkerset.keys import (
     WORKER_INDEX,
 )
 
+_HASH_KEY = 40
+"""Hexadecimal digits of a group key; no ordinal has so many."""
+_ORDINAL_DIGITS = 11
+
+
+def is_hash_key(index: str) -> bool:
+    """Whether a value of the label group-index is a drawn key (4.2)."""
+    return len(index) == _HASH_KEY and all(letter in "0123456789abcdef" for letter in index)
+
+
+def is_group_index(index: str) -> bool:
+    """Whether a value of the label group-index can name a group: an ordinal or a drawn key."""
+    return is_hash_key(index) or (index.isdecimal() and index.isascii() and len(index) < _ORDINAL_DIGITS)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class GroupKey:
-    """A group: ``index`` is the value of the label group-index."""
+    """A group: ``index`` is the value of the label group-index, in Hash mode the key that one incarnation has drawn."""
 
     namespace: str
     lws: str
@@ -130,6 +144,16 @@ class WorkerSet:
         return self.controller is not None and self.controller.uid == uid
 
 
+def is_whole(found: StatefulSet) -> bool:
+    """All pods of a worker set are available and of one revision (4.2)."""
+    status = found.status
+    return (
+        status.observed_generation >= found.metadata.generation
+        and status.available_replicas == found.replicas
+        and status.current_revision == status.update_revision
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Owner:
     """The LeaderWorkerSet as a group's rules see it."""
@@ -141,13 +165,27 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class LeaderSet:
-    """The leader StatefulSet as a group's rules see it."""
+    """The workload that makes the leaders as a group's rules see it: a StatefulSet, or a Deployment in Hash mode (3.1, 3.2)."""
 
     uid: str
     replicas: int
     partition: int = 0
+    """Always 0 in Hash mode."""
     revision: str = ""
     deleting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HashCensus:
+    """All leader pods of a Hash LeaderWorkerSet, and the group-index values that still have a pod of any kind (4.5)."""
+
+    leaders: Sequence[Pod]
+    groups_with_pods: frozenset[str]
+    replicas: int
+    current_revision: str
+    """Revision key that the leader workload carries; empty when it is not known."""
+    immediate: bool
+    """groupReplacementPolicy Immediate."""
 
 
 class ServiceState(StrEnum):
@@ -216,11 +254,18 @@ class GroupView:
     """Digest of the worker UIDs that the status remembers for this leader (own extension), empty when it has none."""
     topology_value: str | None = None
     """Value of the exclusive-topology label on the leader's node; None when unknown."""
+    census: HashCensus | None = None
+    """Hash: where the leader is gated or exhausted, and so depends on the other groups (4.5, 5.6.5)."""
+
+    @property
+    def hash_mode(self) -> bool:
+        """The group is named by a drawn key, not by an ordinal (4.2)."""
+        return is_hash_key(self.key.index)
 
     @property
     def ordinal(self) -> int | None:
         """The index as a number; None for a Hash key."""
-        return int(self.key.index) if self.key.index.isdigit() else None
+        return int(self.key.index) if not self.hash_mode and is_group_index(self.key.index) else None
 
     @property
     def revision(self) -> str:
@@ -301,9 +346,12 @@ def worker_leader_uid(pod: Pod, sets: Mapping[str, StatefulSet]) -> str:
 
 
 def classify_worker(
-    pod: Pod, *, sets: Mapping[str, StatefulSet], set_name: str, leader_uid: str, lws_uid: str, leader_name: str
+    pod: Pod, *, sets: Mapping[str, StatefulSet], set_name: str, leader_uid: str, lws_uid: str, leader_name: str | None
 ) -> Membership:
-    """Whether a pod with worker labels belongs to the living leader, to an earlier one, or to somebody else."""
+    """Whether a pod with worker labels belongs to the living leader, to an earlier one, or to somebody else.
+
+    ``leader_name`` None: the name of the leader says nothing, because its workload draws it (Hash).
+    """
     owner = pod.metadata.controller
     if owner is None:
         return Membership.STRANGER
@@ -311,14 +359,14 @@ def classify_worker(
     if end and end in {leader_uid, lws_uid}:
         return Membership.MEMBER
     if owner.kind == "Pod":
-        return Membership.REMNANT if owner.name == leader_name else Membership.STRANGER
+        return Membership.REMNANT if leader_name in {None, owner.name} else Membership.STRANGER
     if owner.kind != "StatefulSet" or owner.name != set_name:
         return Membership.STRANGER
     found = sets.get(owner.uid)
     if found is None:
         return Membership.REMNANT
     controller = found.metadata.controller
-    ours = controller is not None and controller.kind == "Pod" and controller.name == leader_name
+    ours = controller is not None and controller.kind == "Pod" and leader_name in {None, controller.name}
     return Membership.REMNANT if ours else Membership.STRANGER
 
 

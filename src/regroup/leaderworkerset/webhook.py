@@ -1,7 +1,7 @@
 """Admission of LeaderWorkerSets and of their pods, and how a cluster is told to ask us (spec/leaderworkerset.md 2, 3.8).
 
-The handlers are pure but for the key that is drawn for a Hash leader; the rules are in ``defaults``, ``validation``,
-``unsupported`` and ``pod_admission``. Deletions are never asked about, so nothing here can block one.
+The handlers are pure but for the key that is drawn for a Hash leader; the rules are in ``defaults``, ``validation``
+and ``pod_admission``. Deletions are never asked about, so nothing here can block one.
 """
 
 import random
@@ -17,7 +17,6 @@ from regroup.leaderworkerset.gang_validation import scheduling_problems
 from regroup.leaderworkerset.keys import GROUP, LEADERWORKERSETS
 from regroup.leaderworkerset.pod_admission import PodRefused, mutate_pod
 from regroup.leaderworkerset.types import DEPRECATED_DEFAULT
-from regroup.leaderworkerset.unsupported import unsupported
 from regroup.leaderworkerset.validation import validate_create, validate_update
 from regroup.runtime.admission import AdmissionRequest, AdmissionResponse, AdmissionServer, allowed, denied, patched
 from regroup.runtime.webhooks import Reach, configuration, rule
@@ -51,16 +50,16 @@ def mutate_lws(request: AdmissionRequest) -> AdmissionResponse:
 
 
 def validate_lws(request: AdmissionRequest, *, provider: Provider = Provider.NONE) -> AdmissionResponse:
-    """Refuse what breaks a rule or asks for what this version cannot do."""
+    """Refuse what breaks a rule."""
     obj, old = request.object, request.old_object
     if obj is None:
         return allowed()
     if request.operation == "UPDATE" and old is not None:
         if (obj.get("metadata") or {}).get("deletionTimestamp"):
             return allowed()
-        problems = validate_update(obj, old) or [*unsupported(obj, old), *scheduling_problems(obj, old, provider=provider)]
+        problems = validate_update(obj, old) or scheduling_problems(obj, old, provider=provider)
     else:
-        problems = validate_create(obj) or [*unsupported(obj), *scheduling_problems(obj, provider=provider)]
+        problems = validate_create(obj) or scheduling_problems(obj, provider=provider)
     if not problems:
         return allowed()
     name = (obj.get("metadata") or {}).get("name") or request.name

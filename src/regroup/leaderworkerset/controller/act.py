@@ -5,10 +5,9 @@ end (design 3, step 6).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from regroup.kube.meta import ObjectRef, object_ref
+from regroup.kube.meta import ObjectRef
 from regroup.kube.pod import Pod
 from regroup.kube.resources import PODS, SERVICES, STATEFULSETS
 from regroup.kube.workloads import Service, StatefulSet
@@ -16,8 +15,10 @@ from regroup.leaderworkerset import gang, objects
 from regroup.leaderworkerset.controller import podwrites
 from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.gangs import Gangs
-from regroup.leaderworkerset.controller.observe import Stores
 from regroup.leaderworkerset.controller.podwrites import Overtaken
+from regroup.leaderworkerset.controller.stores import Stores
+from regroup.leaderworkerset.controller.target import Target, worker_set_body
+from regroup.leaderworkerset.controller.telling import reference
 from regroup.leaderworkerset.decisions import (
     Admit,
     CreatePodGroups,
@@ -34,6 +35,7 @@ from regroup.leaderworkerset.decisions import (
     RemoveWorkers,
     RepairWorkers,
     Skip,
+    TellReady,
     Wait,
 )
 from regroup.leaderworkerset.history import evidence
@@ -43,38 +45,16 @@ from regroup.leaderworkerset.keys import (
     EXHAUSTED,
     GROUP_INDEX,
     LEADER_UID,
-    LEADERWORKERSETS,
     NAME,
     RECOVER,
     RECREATE_PENDING,
 )
-from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import GroupKey, GroupView
+from regroup.runtime.clock import Clock
 from regroup.runtime.events import EventRecorder, EventType
 from regroup.runtime.expectations import Expectations
 from regroup.wire.client import Client
 from regroup.wire.errors import AlreadyExists, ApiError, Conflict, NotFound
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a decision is about: the view that it was taken on and the objects behind it."""
-
-    view: GroupView
-    lws: LeaderWorkerSet | None
-    at_revision: LeaderWorkerSet | None
-    """The LeaderWorkerSet at the group's own revision."""
-
-    @property
-    def leader(self) -> Pod:
-        leader = self.view.leader
-        assert leader is not None  # noqa: S101 - decisions that name a leader are only taken with one
-        return leader
-
-    @property
-    def owner(self) -> LeaderWorkerSet:
-        assert self.lws is not None  # noqa: S101 - only let-go and stay are decided without one
-        return self.lws
 
 
 class Actor:
@@ -89,8 +69,10 @@ class Actor:
         stores: Stores,
         expectations: Expectations[GroupKey],
         gangs: Gangs,
+        clock: Clock,
     ) -> None:
         self._client = client
+        self._clock = clock
         self._gangs = gangs
         self._stores = stores
         self._expectations = expectations
@@ -110,6 +92,8 @@ class Actor:
             case Recover():
                 await self._recover(decision, target)
             case Release():
+                if decision.forget_count and target.lws is not None:
+                    await self._counters.clear(target.lws, target.view.key, revision=target.view.revision)
                 await self._let_go(decision.pods, target)
             case Skip():
                 await self._skip(decision, target)
@@ -118,13 +102,18 @@ class Actor:
             case Force():
                 await self._force(decision, target)
             case Admit():
-                self._expect_pod(target, await podwrites.lift_gate(self._client, target.leader))
+                await self._admit(decision, target)
             case CreateService():
                 await self._create_service(target)
             case CreatePodGroups():
                 await self._create_pod_groups(decision, target)
             case CreateWorkers():
                 await self._create_workers(target)
+            case TellReady():
+                written = await podwrites.tell_ready(
+                    self._client, target.leader, ready=decision.ready, message=decision.why, now=self._clock.now()
+                )
+                self._expect_pod(target, written)
             case RepairWorkers():
                 await self._repair_workers(decision, target)
             case RemoveWorkers():
@@ -143,11 +132,20 @@ class Actor:
                 target.owner, view.key, revision=view.revision, leader_uid=leader.uid, to=decision.count
             )
         await self._delete_leader(view, leader)
-        # Garbage collection would reach the workers one by one through their set. The label names the incarnation, so nothing
-        # of a later one can be hit; sets that we did not make lack it and are left to garbage collection.
-        await self._end_workers(view, leader.uid)
+        if not view.hash_mode:
+            # Garbage collection would reach the workers one by one through their set. The label names the incarnation, so
+            # nothing of a later one can be hit; sets that we did not make lack it and are left to garbage collection. In Hash
+            # mode the condition group-ready costs a write, and this is the one that can be done without.
+            await self._end_workers(view, leader.uid)
         what = f"Recreating group {view.key.index} (leader pod {leader.name}): {decision.why}"
         self._tell(target, "Normal", "RecreateGroup", what, related=leader, evidence=evidence(decision, view))
+
+    async def _admit(self, decision: Admit, target: Target) -> None:
+        """Hand the counter over (Hash), then lift the gate: a crash in between finds the counter where it belongs (5.5)."""
+        view = target.view
+        if decision.owned is not None:
+            await self._counters.hand_over(view.key, revision=view.revision, owned=decision.owned)
+        self._expect_pod(target, await podwrites.lift_gate(self._client, target.leader))
 
     async def _exhaust(self, decision: Exhaust, target: Target) -> None:
         """Mark and retain the leader first, then the workers, then delete (5.6.1): a crash in between is finished later."""
@@ -353,9 +351,9 @@ class Actor:
             target.view.key, uid=meta.uid, resource_version=meta.resource_version, by_uid=self._stores.pods.by_uid
         )
 
-    def tell_admitted(self, target: Target) -> None:
+    def tell_admitted(self, target: Target, *, why: str) -> None:
         """The leader that was held is let in (4.3)."""
-        what = f"Group {target.view.key.index} may start: nothing of the previous group is left"
+        what = f"Group {target.view.key.index} may start: {why}"
         meta = target.leader.metadata
         self._tell(target, "Normal", "GroupReplacementAdmitted", what, related=PodId(meta.name, meta.uid))
 
@@ -387,14 +385,3 @@ class Actor:
             related=beside,
             annotations={EVIDENCE: evidence} if evidence else None,
         )
-
-
-def reference(lws: LeaderWorkerSet) -> ObjectRef:
-    """The LeaderWorkerSet as events name it."""
-    return object_ref(lws, api_version=LEADERWORKERSETS.api_version, kind=LEADERWORKERSETS.kind)
-
-
-def worker_set_body(target: Target) -> dict[str, Any]:
-    """The worker set that the group is to have, from the group's own revision."""
-    source = target.at_revision or target.owner
-    return objects.worker_set(source, leader=target.leader, topology_value=target.view.topology_value)

@@ -11,6 +11,7 @@ from regroup.leaderworkerset.budget import (
     counter_key,
     format_counts,
     format_map,
+    handed_over,
     parse_counted,
     parse_counts,
     raised,
@@ -54,10 +55,25 @@ class Counters:
         name = counter_key(revision, key.index)
         return await self.change(lws, lambda counts, counted: (without(counts, {name}), _without(counted, name)))
 
-    async def change(self, lws: LeaderWorkerSet, change: Change) -> LeaderWorkerSet:
+    async def hand_over(self, key: GroupKey, *, revision: str, owned: frozenset[str]) -> LeaderWorkerSet:
+        """Hash: make the highest free counter of the revision the group's own (5.5). ``owned`` are those of other leaders.
+
+        Reads the LeaderWorkerSet first: its cache may lag behind that of the pods, and a count that is not seen is a budget
+        that never ends. Raises ``CorruptCounts``, ``Conflict``, ``NotFound``.
+        """
+        lws = await self._client.get(LEADERWORKERSETS, key.lws, namespace=key.namespace, type=LeaderWorkerSet)
+
+        def change(counts: dict[str, int], counted: dict[str, str]) -> tuple[dict[str, int], dict[str, str]]:
+            after = handed_over(counts, revision=revision, index=key.index, owned=owned)
+            moved = counts.keys() - after.keys()
+            return after, {name: digest for name, digest in counted.items() if name not in moved}
+
+        return await self.change(lws, change)
+
+    async def change(self, lws: LeaderWorkerSet, change: Change, *, attempts: int = _ATTEMPTS) -> LeaderWorkerSet:
         """Apply ``change`` to what is stored. Writes nothing where it changes nothing."""
         pause = _FIRST_PAUSE
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(attempts):
             meta = lws.metadata
             counts, counted = parse_counts(meta.annotations.get(RESTART_COUNTS)), parse_counted(meta.annotations.get(COUNTED))
             new_counts, new_counted = change(counts, counted)
@@ -70,7 +86,7 @@ class Counters:
                     LEADERWORKERSETS, meta.name, patch, namespace=meta.namespace, type=LeaderWorkerSet
                 )
             except Conflict:
-                if attempt == _ATTEMPTS - 1:
+                if attempt == attempts - 1:
                     raise
             await asyncio.sleep(pause * (0.5 + self._rng.random()))
             pause *= 2

@@ -13,16 +13,18 @@ from typing import Any
 from regroup.kube.meta import HasMeta
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
-from regroup.kube.resources import CONTROLLER_REVISIONS, NODES, PODS, SERVICES, STATEFULSETS
-from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
+from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
+from regroup.kube.workloads import ControllerRevision, Deployment, ReplicaSet, Service, StatefulSet
+from regroup.leaderworkerset.census import by_age
 from regroup.leaderworkerset.controller.history_query import read_history
-from regroup.leaderworkerset.controller.memory import Departures
-from regroup.leaderworkerset.controller.observe import BY_GROUP, BY_LWS, BY_NODE, Observer, Stores
+from regroup.leaderworkerset.controller.memory import Departures, Groups
+from regroup.leaderworkerset.controller.observe import Observer
 from regroup.leaderworkerset.controller.setup import Settings
+from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, BY_LWS, BY_NODE, Stores
 from regroup.leaderworkerset.explain import GroupReport, explain_group
 from regroup.leaderworkerset.keys import GROUP_INDEX, LEADERWORKERSETS, NAME
 from regroup.leaderworkerset.types import LeaderWorkerSet
-from regroup.leaderworkerset.view import GroupKey, NodeLossRule
+from regroup.leaderworkerset.view import GroupKey, NodeLossRule, is_group_index, is_hash_key, worker_index
 from regroup.runtime.store import Store
 from regroup.wire.client import Client
 from regroup.wire.errors import Forbidden, NotFound
@@ -30,6 +32,8 @@ from regroup.wire.errors import Forbidden, NotFound
 NODES_AT_ONCE = 16
 """Nodes that are read at the same time."""
 GROUPS_LIMIT = 10_000
+SHORT_KEY = 4
+"""Digits of a group key that are enough to name it."""
 
 
 class NoSuchGroup(LookupError):
@@ -65,11 +69,13 @@ async def explain(
     lws = await client.get(LEADERWORKERSETS, name, namespace=namespace, type=LeaderWorkerSet)
     stores, notes = await _read(client, lws)
     keys = _keys(stores, lws)
-    if group is not None:
-        keys = [key for key in keys if key.index == group] or _unknown(group, keys)
+    wanted = keys if group is None else _chosen(keys, group)
     # The reads were one after the other: a group that changed meanwhile can show a mix, which the next call does not.
-    observer = Observer(stores, Departures(), node_loss=NodeLossRule(settings.node_loss_grace))
-    reports = [explain_group(observer.group(key), now=now) for key in keys]
+    groups = Groups()
+    for key in keys:
+        groups.note(key)
+    observer = Observer(stores, Departures(), groups, node_loss=NodeLossRule(settings.node_loss_grace))
+    reports = [explain_group(observer.group(key), now=now) for key in wanted]
     if any(report.last_failure is None for report in reports):
         reports, told = await _with_past(client, lws, reports)
         notes = [*notes, *told]
@@ -95,17 +101,21 @@ async def _with_past(
 
 async def _read(client: Client, lws: LeaderWorkerSet) -> tuple[Stores, list[str]]:
     namespace, selector = lws.metadata.namespace, f"{NAME}={lws.metadata.name}"
-    pods, sets, services, revisions = await asyncio.gather(
+    pods, sets, deployments, replica_sets, services, revisions = await asyncio.gather(
         client.list_all(PODS, namespace=namespace, label_selector=selector, type=Pod),
         client.list_all(STATEFULSETS, namespace=namespace, label_selector=selector, type=StatefulSet),
+        client.list_all(DEPLOYMENTS, namespace=namespace, label_selector=selector, type=Deployment),
+        client.list_all(REPLICASETS, namespace=namespace, label_selector=selector, type=ReplicaSet),
         client.list_all(SERVICES, namespace=namespace, label_selector=selector, type=Service),
         client.list_all(CONTROLLER_REVISIONS, namespace=namespace, label_selector=selector, type=ControllerRevision),
     )
     nodes, notes = await _nodes(client, sorted({pod.spec.node_name for pod in pods.items if pod.spec.node_name}))
     stores = Stores(
         lws=Store(),
-        pods=Store(indexers={BY_GROUP: _group_index, BY_NODE: lambda pod: (pod.spec.node_name,)}),
+        pods=Store(indexers={BY_GROUP: _group_index, BY_NODE: lambda pod: (pod.spec.node_name,), BY_LEADERS: _leader_index}),
         sets=Store(),
+        deployments=Store(),
+        replica_sets=Store(),
         services=Store(),
         revisions=Store(indexers={BY_LWS: lambda found: (f"{namespace}/{found.metadata.labels.get(NAME, '')}",)}),
         nodes=Store(),
@@ -113,6 +123,8 @@ async def _read(client: Client, lws: LeaderWorkerSet) -> tuple[Stores, list[str]
     stores.lws.replace([lws])
     stores.pods.replace(pods.items)
     stores.sets.replace(sets.items)
+    stores.deployments.replace(deployments.items)
+    stores.replica_sets.replace(replica_sets.items)
     stores.services.replace(services.items)
     stores.revisions.replace(revisions.items)
     stores.nodes.replace(nodes)
@@ -138,12 +150,23 @@ async def _nodes(client: Client, names: Sequence[str]) -> tuple[list[Node], list
 
 
 def _keys(stores: Stores, lws: LeaderWorkerSet) -> list[GroupKey]:
-    """The groups that shall be there, and those that still are, in their order."""
+    """The groups that shall be there, and those that still are: in their order, or by the age of their leaders in Hash mode."""
     found: Iterable[HasMeta] = (*stores.pods.values(), *stores.sets.values())
     labels = {one.metadata.labels.get(GROUP_INDEX, "") for one in found}
-    there = {int(label) for label in labels if label.isdecimal() and label.isascii()}
+    namespace, name = lws.metadata.namespace, lws.metadata.name
+    if lws.hash_mode:
+        leaders = sorted(stores.pods.index(BY_LEADERS, f"{namespace}/{name}"), key=by_age)
+        in_order = dict.fromkeys(pod.metadata.labels.get(GROUP_INDEX, "") for pod in leaders)
+        keys = [*in_order, *sorted(labels - in_order.keys())]
+        return [GroupKey(namespace, name, key) for key in keys if is_hash_key(key)]
+    there = {int(label) for label in labels if is_group_index(label) and not is_hash_key(label)}
     wanted = range(min(lws.spec.replicas, GROUPS_LIMIT))
-    return [GroupKey(lws.metadata.namespace, lws.metadata.name, str(index)) for index in sorted(there.union(wanted))]
+    return [GroupKey(namespace, name, str(index)) for index in sorted(there.union(wanted))]
+
+
+def _leader_index(pod: Pod) -> Iterable[str]:
+    meta = pod.metadata
+    return (f"{meta.namespace}/{meta.labels.get(NAME, '')}",) if worker_index(pod) == 0 else ()
 
 
 def _group_index(pod: Pod) -> Iterable[str]:
@@ -151,6 +174,12 @@ def _group_index(pod: Pod) -> Iterable[str]:
     return (str(GroupKey(pod.metadata.namespace, labels.get(NAME, ""), labels.get(GROUP_INDEX, ""))),)
 
 
-def _unknown(group: str, keys: Sequence[GroupKey]) -> list[GroupKey]:
+def _chosen(keys: Sequence[GroupKey], group: str) -> list[GroupKey]:
+    """The group of that index; a Hash key may be cut short, as in host names."""
+    found = [key for key in keys if key.index == group]
+    if not found and len(group) >= SHORT_KEY:
+        found = [key for key in keys if is_hash_key(key.index) and key.index.startswith(group)]
+    if found:
+        return found
     shown = ", ".join(key.index for key in keys[:20]) or "none"
     raise NoSuchGroup(f"there is no group {group!r}; groups: {shown}{', ...' if len(keys) > 20 else ''}")

@@ -11,12 +11,14 @@ from msgspec import structs
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.resources import NODES, PODS
-from regroup.leaderworkerset.controller.act import Actor, Target
+from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.memory import Departures, Groups
-from regroup.leaderworkerset.controller.observe import Fresh, Observer, Stores
+from regroup.leaderworkerset.controller.observe import Fresh, Observer
 from regroup.leaderworkerset.controller.podwrites import Overtaken
+from regroup.leaderworkerset.controller.stores import Stores
 from regroup.leaderworkerset.controller.tallies import Tallies
+from regroup.leaderworkerset.controller.target import Target
 from regroup.leaderworkerset.decide import decide
 from regroup.leaderworkerset.decisions import Admit, CreateWorkers, Decision, Defer, Force, PodId, Stay, Wait
 from regroup.leaderworkerset.facts import summarize
@@ -41,7 +43,7 @@ _FALLBACK = 10.0
 """Seconds until a group that waits for others is looked at again even if no event comes (4.3)."""
 
 
-_POLLED = frozenset({"lws 3.3", "lws 3.4", "lws 3.6", "lws 4.4", "lws 5.9"})
+_POLLED = frozenset({"lws 3.3", "lws 3.4", "lws 3.6", "lws 4.4", "lws 4.5.2", "lws 4.5.3", "lws 5.9"})
 """Rules whose waits end with an event that may be about an object that we do not watch."""
 
 
@@ -130,7 +132,7 @@ class GroupLooks:
         )
         await self._actor.carry_out(decision, target)
         if isinstance(decision, Admit) and held is not None and held[0] == "GroupReplacementDeferred":
-            self._actor.tell_admitted(target)
+            self._actor.tell_admitted(target, why=decision.why)
         self._tallies.count(key, decision)
         if isinstance(decision, Admit):
             await self._go_on(key, target)

@@ -8,12 +8,15 @@ import structlog
 from regroup.kube.meta import find_condition
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
-from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
+from regroup.kube.workloads import Deployment, StatefulSet
 from regroup.leaderworkerset import objects, revision
 from regroup.leaderworkerset.budget import COUNTED, CorruptCounts, counted_digest, counter_key, parse_counted, parse_counts
 from regroup.leaderworkerset.controller.gangs import Gangs
-from regroup.leaderworkerset.controller.memory import Departures, Memo
-from regroup.leaderworkerset.keys import EXCLUSIVE_TOPOLOGY, LEADER_UID, RESTART_COUNTS, REVISION
+from regroup.leaderworkerset.controller.leaders import Leaders
+from regroup.leaderworkerset.controller.memory import Departures, Groups, Memo
+from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LWS, Stores
+from regroup.leaderworkerset.identity import hash_host_name, leader_pod_name
+from regroup.leaderworkerset.keys import EXCLUSIVE_TOPOLOGY, GROUP_INDEX, LEADER_UID, RESTART_COUNTS, REVISION
 from regroup.leaderworkerset.members import MEMBERS_CONDITION, parse_record, recorded_workers
 from regroup.leaderworkerset.node_loss import rule_for
 from regroup.leaderworkerset.types import LEADER_READY, UNIQUE_PER_REPLICA, LeaderWorkerSet
@@ -32,27 +35,13 @@ from regroup.leaderworkerset.view import (
     WorkerSet,
     by_index,
     classify_worker,
+    is_exhausted,
+    is_gated,
+    is_hash_key,
     revision_of,
     worker_index,
     worker_leader_uid,
 )
-from regroup.runtime.store import Store
-
-BY_GROUP = "group"
-BY_NODE = "node"
-BY_LWS = "lws"
-
-
-@dataclass(frozen=True, slots=True)
-class Stores:
-    """The cache as this package reads it."""
-
-    lws: Store[LeaderWorkerSet]
-    pods: Store[Pod]
-    sets: Store[StatefulSet]
-    services: Store[Service]
-    revisions: Store[ControllerRevision]
-    nodes: Store[Node]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +57,19 @@ class Fresh:
 class Observer:
     """Views of groups. Keeps only what it worked out from objects that did not change since."""
 
-    def __init__(self, stores: Stores, departures: Departures, *, node_loss: NodeLossRule, gangs: Gangs | None = None) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        departures: Departures,
+        groups: Groups,
+        *,
+        node_loss: NodeLossRule,
+        gangs: Gangs | None = None,
+    ) -> None:
         self._stores = stores
         self._gangs = gangs
         self._departures = departures
+        self.leaders = Leaders(stores, groups)
         self._node_loss = node_loss
         self._log = structlog.get_logger("leaderworkerset")
         self._counts: Memo[tuple[dict[str, int], str]] = Memo(_read_counts)
@@ -84,14 +82,14 @@ class Observer:
         """The group as the cache has it now, with ``fresh`` objects in the place of cached ones."""
         stores = self._stores
         lws = fresh.lws if fresh is not None else stores.lws.get(key.namespace, key.lws)
-        name = f"{key.lws}-{key.index}"
-        found = self.leader_set(key.namespace, key.lws, lws)
+        hashed = is_hash_key(key.index)
+        name = hash_host_name(key.lws, key.index) if hashed else leader_pod_name(key.lws, int(key.index))
         pods = stores.pods.index(BY_GROUP, str(key))
-        leader = _leader(pods, name=name, lws=key.lws, leader_set=found)
+        makes, leader = self.leaders.find(key, pods, lws=lws, name=name)
         if fresh is not None:
             leader = fresh.leader
-        set_object = stores.sets.get(key.namespace, name)
-        workers, remnants = self._members(pods, name=name, leader=leader, lws=lws)
+        set_object = self._worker_set(key, name, leader)
+        workers, remnants = self._members(pods, name=name, leader=leader, lws=lws, hashed=hashed)
         revision_key = _revision(leader, set_object)
         at_revision = self.at_revision(lws, revision_key) if lws is not None else None
         rules = rules_of(at_revision, live=lws) if at_revision is not None and lws is not None else None
@@ -104,7 +102,7 @@ class Observer:
             key=key,
             owner=Owner(lws.metadata.uid, lws.metadata.deleting, lws.spec.replicas) if lws is not None else None,
             rules=rules,
-            leader_set=_leader_set_facts(found),
+            leader_set=_leader_set_facts(makes),
             leader=leader,
             workers=workers,
             remnants=remnants,
@@ -120,15 +118,15 @@ class Observer:
             counter_error=counter_error,
             recorded_workers=self._recorded(lws, key, leader, set_object),
             topology_value=topology,
+            census=self.leaders.census(lws) if hashed and lws is not None and _needs_census(leader) else None,
         )
 
-    def leader_set(self, namespace: str, name: str, lws: LeaderWorkerSet | None) -> StatefulSet | None:
-        """The leader StatefulSet, if it is this LeaderWorkerSet's own."""
-        found = self._stores.sets.get(namespace, name)
-        owner = found.metadata.controller if found is not None else None
-        if found is None or owner is None or owner.kind != "LeaderWorkerSet":
+    def _worker_set(self, key: GroupKey, name: str, leader: Pod | None) -> StatefulSet | None:
+        """The set of that name. Two keys may begin alike: without a leader another group's set is none of ours (4.2)."""
+        found = self._stores.sets.get(key.namespace, name)
+        if found is not None and leader is None and found.metadata.labels.get(GROUP_INDEX) != key.index:
             return None
-        return found if lws is None or owner.uid == lws.metadata.uid else None
+        return found
 
     def _drift_of(
         self, worker_set: StatefulSet, at_revision: LeaderWorkerSet, leader: Pod | None, topology_value: str | None
@@ -180,7 +178,7 @@ class Observer:
         return self._counts.of(lws.metadata.uid, lws.metadata.annotations.get(RESTART_COUNTS, ""))
 
     def _members(
-        self, pods: Sequence[Pod], *, name: str, leader: Pod | None, lws: LeaderWorkerSet | None
+        self, pods: Sequence[Pod], *, name: str, leader: Pod | None, lws: LeaderWorkerSet | None, hashed: bool
     ) -> tuple[tuple[Pod, ...], tuple[Pod, ...]]:
         """Workers of the current leader, and pods of earlier incarnations; strangers are in neither (C104)."""
         leader_uid = leader.metadata.uid if leader is not None else ""
@@ -195,7 +193,14 @@ class Observer:
                 if pod.metadata.name == name and owner is not None and owner.kind == "StatefulSet" and owner.name + "-" in name:
                     remnants.append(pod)
                 continue
-            place = classify_worker(pod, sets=sets, set_name=name, leader_uid=leader_uid, lws_uid=lws_uid, leader_name=name)
+            place = classify_worker(
+                pod,
+                sets=sets,
+                set_name=name,
+                leader_uid=leader_uid,
+                lws_uid=lws_uid,
+                leader_name=None if hashed else name,
+            )
             if place is Membership.MEMBER:
                 members.append(pod)
             elif place is Membership.REMNANT:
@@ -225,11 +230,11 @@ class Observer:
 
     def _recorded(self, lws: LeaderWorkerSet | None, key: GroupKey, leader: Pod | None, worker_set: StatefulSet | None) -> str:
         condition = find_condition(lws.status.conditions, MEMBERS_CONDITION) if lws is not None else None
-        if lws is None or condition is None or leader is None or worker_set is None or not key.index.isdigit():
+        if lws is None or condition is None or leader is None or worker_set is None:
             return ""
         return recorded_workers(
             self._records.of(lws.metadata.uid, condition.message),
-            index=int(key.index),
+            index=key.index,
             leader_uid=leader.metadata.uid,
             set_generation=worker_set.metadata.generation,
         )
@@ -282,17 +287,6 @@ def rules_of(at_revision: LeaderWorkerSet, *, live: LeaderWorkerSet) -> Rules:
     )
 
 
-def _leader(pods: Sequence[Pod], *, name: str, lws: str, leader_set: StatefulSet | None) -> Pod | None:
-    """The leader of the group: made by the leader set, under the name that it gives (C104, C112)."""
-    for pod in pods:
-        owner = pod.metadata.controller
-        if pod.metadata.name != name or worker_index(pod) != 0 or owner is None:
-            continue
-        if owner.kind == "StatefulSet" and owner.name == lws and (leader_set is None or owner.uid == leader_set.metadata.uid):
-            return pod
-    return None
-
-
 def _impostors(pods: Sequence[Pod], leader: Pod | None, *, members: Sequence[Pod]) -> bool:
     """Whether somebody else's pod carries this incarnation's label."""
     if leader is None:
@@ -309,11 +303,17 @@ def _revision(leader: Pod | None, worker_set: StatefulSet | None) -> str:
     return worker_set.metadata.labels.get(REVISION, "") if worker_set is not None else ""
 
 
-def _leader_set_facts(found: StatefulSet | None) -> LeaderSet | None:
+def _leader_set_facts(found: StatefulSet | Deployment | None) -> LeaderSet | None:
     if found is None:
         return None
     meta = found.metadata
-    return LeaderSet(meta.uid, found.replicas, found.partition, meta.labels.get(REVISION, ""), meta.deleting)
+    partition = found.partition if isinstance(found, StatefulSet) else 0
+    return LeaderSet(meta.uid, found.replicas, partition, meta.labels.get(REVISION, ""), meta.deleting)
+
+
+def _needs_census(leader: Pod | None) -> bool:
+    """Only a leader that waits for its turn or is retained depends on other groups."""
+    return leader is not None and (is_gated(leader) or is_exhausted(leader))
 
 
 def _read_counts(text: str) -> tuple[dict[str, int], str]:

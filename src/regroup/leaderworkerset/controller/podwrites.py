@@ -5,16 +5,20 @@ that foreign finalizers and gates never come back (case C121).
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from regroup.kube.pod import Pod
 from regroup.kube.resources import PODS
 from regroup.leaderworkerset.decisions import PodId
-from regroup.leaderworkerset.keys import CLEANUP_FINALIZER, GATE
+from regroup.leaderworkerset.keys import CLEANUP_FINALIZER, GATE, GATED_DELETION_COST, GROUP_READY, POD_DELETION_COST
+from regroup.runtime.clock import timestamp
 from regroup.wire.client import Client
 from regroup.wire.errors import Conflict, Forbidden, Invalid, NotFound
 
 _ATTEMPTS = 5
+_MESSAGE = 512
+"""Characters of a condition's message."""
 
 Op = Mapping[str, Any]
 
@@ -33,18 +37,46 @@ async def annotate(client: Client, pod: PodId, annotations: Mapping[str, str], *
 
 
 async def lift_gate(client: Client, pod: Pod) -> Pod:
-    """Take our scheduling gate off and leave all others. Raises ``Overtaken``."""
+    """Take our scheduling gate off and leave all others; the deletion cost of a gated leader goes with it, unless somebody set
+    another one (4.3). Raises ``Overtaken``."""
     meta = pod.metadata
     place = next(index for index, gate in enumerate(pod.spec.scheduling_gates) if gate.name == GATE)
     path = f"/spec/schedulingGates/{place}"
-    ops = [
-        {"op": "test", "path": "/metadata/uid", "value": meta.uid},
+    ops: list[Op] = [
+        _same(PodId(meta.name, meta.uid)),
         {"op": "test", "path": f"{path}/name", "value": GATE},
         {"op": "remove", "path": path},
     ]
+    if meta.annotations.get(POD_DELETION_COST) == GATED_DELETION_COST:
+        cost = _annotation(POD_DELETION_COST)
+        ops += [{"op": "test", "path": cost, "value": GATED_DELETION_COST}, {"op": "remove", "path": cost}]
     try:
         return await client.json_patch(PODS, meta.name, ops, namespace=meta.namespace, type=Pod)
     except (NotFound, Conflict, Invalid) as error:
+        raise Overtaken(f"leader {meta.name}: {error}") from error
+
+
+async def tell_ready(client: Client, pod: Pod, *, ready: bool, message: str, now: datetime) -> Pod:
+    """Write the condition group-ready of a Hash leader; all other conditions are their writers'. Raises ``Overtaken``."""
+    meta = pod.metadata
+    condition = {
+        "type": GROUP_READY,
+        "status": "True" if ready else "False",
+        "reason": "WorkerStatefulSetReady" if ready else "WorkerStatefulSetNotReady",
+        "message": message[:_MESSAGE],
+        "lastTransitionTime": timestamp(now),
+    }
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+        "status": {"conditions": [condition]},
+    }
+    try:
+        return await client.apply(
+            PODS, meta.name, body, namespace=meta.namespace, type=Pod, force=True, field_manager="lws", subresource="status"
+        )
+    except (NotFound, Conflict) as error:
         raise Overtaken(f"leader {meta.name}: {error}") from error
 
 

@@ -12,8 +12,9 @@ from regroup.kube.meta import HasMeta, ObjectMeta
 from regroup.kube.pod import Pod, PodStatus
 from regroup.kube.workloads import StatefulSet
 from regroup.leaderworkerset.budget import COUNTED, CorruptCounts, parse_counted, parse_counts
-from regroup.leaderworkerset.keys import PREFIX, RESTART_COUNTS
+from regroup.leaderworkerset.keys import GROUP_INDEX, PREFIX, RESTART_COUNTS
 from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.view import is_hash_key, is_whole
 from regroup.runtime.store import Change
 
 T = TypeVar("T", bound=HasMeta)
@@ -42,8 +43,11 @@ def same_pod(old: Pod, new: Pod) -> bool:
 
 
 def same_worker_set(old: StatefulSet, new: StatefulSet) -> bool:
-    """Whether nothing that is read of a worker set is different: its counts of pods are not read, the pods are."""
+    """Whether nothing that is read of a worker set is different: its counts of pods are not read, the pods are; only in Hash mode
+    whether it is whole (4.2)."""
     then, now = old.status, new.status
+    if is_hash_key(new.metadata.labels.get(GROUP_INDEX, "")) and is_whole(old) != is_whole(new):
+        return False
     return (
         old.metadata.generation == new.metadata.generation
         and then.observed_generation == now.observed_generation

@@ -9,23 +9,34 @@ from dataclasses import dataclass
 from regroup.kube.meta import HasMeta
 from regroup.kube.node import OUT_OF_SERVICE_TAINT, UNREACHABLE_TAINT, Node
 from regroup.kube.pod import Pod
-from regroup.kube.resources import CONTROLLER_REVISIONS, NODES, PODS, SERVICES, STATEFULSETS
-from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
+from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
+from regroup.kube.workloads import ControllerRevision, Deployment, ReplicaSet, Service, StatefulSet
 from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.groups import GroupLooks
 from regroup.leaderworkerset.controller.memory import Departures, Groups, Pace
-from regroup.leaderworkerset.controller.observe import BY_GROUP, BY_LWS, BY_NODE, Observer, Stores
+from regroup.leaderworkerset.controller.observe import Observer
 from regroup.leaderworkerset.controller.relevance import recounted, same_annotations, same_pod, same_worker_set, unless
 from regroup.leaderworkerset.controller.sets import SetPasses
 from regroup.leaderworkerset.controller.statuses import Statuses
+from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, BY_LWS, BY_NODE, Stores
 from regroup.leaderworkerset.controller.tallies import Tallies
+from regroup.leaderworkerset.controller.telling import Teller
 from regroup.leaderworkerset.controller.workloads import Workloads
 from regroup.leaderworkerset.gang import PodGroup, Provider, Workload
 from regroup.leaderworkerset.keys import GROUP_INDEX, LEADER, LEADERWORKERSETS, NAME, ROLE
 from regroup.leaderworkerset.types import LeaderWorkerSet
-from regroup.leaderworkerset.view import GroupKey, NodeLossRule, worker_index
+from regroup.leaderworkerset.view import (
+    GroupKey,
+    NodeLossRule,
+    is_exhausted,
+    is_gated,
+    is_group_index,
+    is_hash_key,
+    revision_of,
+    worker_index,
+)
 from regroup.runtime.cache import Informer
 from regroup.runtime.controller import Controller
 from regroup.runtime.events import EventRecorder
@@ -76,14 +87,25 @@ class Wiring:
         cache, client, clock = manager.cache, manager.client, manager.clock
         self._clock = clock
         lws = cache.informer(LEADERWORKERSETS, type=LeaderWorkerSet)
-        pods = cache.informer(PODS, type=Pod, label_selector=NAME, indexers={BY_GROUP: _group_index, BY_NODE: _node_index})
+        pods = cache.informer(PODS, type=Pod, label_selector=NAME, indexers=_POD_INDEXES)
         sets = cache.informer(STATEFULSETS, type=StatefulSet, label_selector=NAME)
+        deployments = cache.informer(DEPLOYMENTS, type=Deployment, label_selector=NAME)
+        replica_sets = cache.informer(REPLICASETS, type=ReplicaSet, label_selector=NAME)
         services = cache.informer(SERVICES, type=Service, label_selector=NAME)
         revisions = cache.informer(
             CONTROLLER_REVISIONS, type=ControllerRevision, label_selector=NAME, indexers={BY_LWS: _lws_index}
         )
         nodes = cache.informer(NODES, type=Node)
-        self._stores = Stores(lws.store, pods.store, sets.store, services.store, revisions.store, nodes.store)
+        self._stores = Stores(
+            lws=lws.store,
+            pods=pods.store,
+            sets=sets.store,
+            deployments=deployments.store,
+            replica_sets=replica_sets.store,
+            services=services.store,
+            revisions=revisions.store,
+            nodes=nodes.store,
+        )
         self._departures = Departures()
         self._groups = Groups()
         self._pace: Pace[SetKey] = Pace(clock=clock, interval=_PASS_INTERVAL)
@@ -96,7 +118,7 @@ class Wiring:
             on_served=self._gangs_served,
         )
         self._observer = Observer(
-            self._stores, self._departures, node_loss=NodeLossRule(settings.node_loss_grace), gangs=self._gangs
+            self._stores, self._departures, self._groups, node_loss=NodeLossRule(settings.node_loss_grace), gangs=self._gangs
         )
         self._tallies = Tallies(metrics, exhausted=self._groups.exhausted)
         counters = Counters(client, rng=rng)
@@ -116,6 +138,7 @@ class Wiring:
                 stores=self._stores,
                 expectations=group_writes,
                 gangs=self._gangs,
+                clock=clock,
             ),
             expectations=group_writes,
             on_change=self._group_changed,
@@ -130,7 +153,7 @@ class Wiring:
             groups=self._groups,
             counters=counters,
             expectations=set_writes,
-            recorder=recorder,
+            teller=Teller(recorder),
             statuses=Statuses(
                 client,
                 clock=clock,
@@ -150,11 +173,13 @@ class Wiring:
         self.groups.watches(pods, unless(same_pod, self._groups_of_pod))
         self.groups.watches(sets, self._groups_of_set)
         self.groups.watches(lws, self._groups_of_lws)
+        self.groups.watches(deployments, self._groups_of_deployment)
         self.groups.watches(services, self._groups_of_service)
         self.groups.watches(revisions, self._groups_of_revision)
         self.groups.watches(nodes, self._groups_of_node)
         self.sets.watches(lws, _own_key)
         self.sets.watches(sets, _lws_of_leader_set)
+        self.sets.watches(deployments, _lws_of_deployment)
         self.sets.watches(services, _lws_of)
         self.sets.watches(revisions, _lws_of)
         manager.add_controller(self.groups)
@@ -184,6 +209,29 @@ class Wiring:
                 self._departures.add(key, pod, leader_uid=self._observer.chain_end(pod), at=self._clock.now())
             self._groups.note(key)
             yield key
+            if is_hash_key(key.index) and self._moves_others(change, key):
+                yield from self._dependent_groups(key.namespace, key.lws)
+
+    def _moves_others(self, change: Change[Pod], key: GroupKey) -> bool:
+        """Whether places, turns or counters of other Hash groups may be different now (4.5): a leader came, went or changed its
+        standing, or the last pod of a group is gone."""
+        old, new = change.old, change.new
+        if worker_index(change.object) != 0:
+            return new is None and not self._stores.pods.index(BY_GROUP, str(key))
+        return old is None or new is None or _standing(old) != _standing(new)
+
+    def _dependent_groups(self, namespace: str, name: str) -> Iterable[GroupKey]:
+        """Hash groups whose leader waits for its turn or is retained."""
+        for pod in self._stores.pods.index(BY_LEADERS, f"{namespace}/{name}"):
+            key = _group_of(pod)
+            if key is not None and (is_gated(pod) or is_exhausted(pod)):
+                yield key
+
+    def _groups_of_deployment(self, change: Change[Deployment]) -> Iterable[GroupKey]:
+        """Those that depend on its replicas, revision or existence."""
+        if _leader_set_moved(change):
+            meta = change.object.metadata
+            yield from self._dependent_groups(meta.namespace, meta.labels.get(NAME, ""))
 
     def _groups_of_set(self, change: Change[StatefulSet]) -> Iterable[GroupKey]:
         found = change.new or change.old
@@ -271,15 +319,19 @@ def _both(change: Change[Pod]) -> Iterable[Pod]:
 
 
 def _group_of(found: HasMeta) -> GroupKey | None:
-    """The group that labels name; None without an ordinal (a Hash key is not served yet)."""
+    """The group that labels name; None without an ordinal or a drawn key."""
     labels = found.metadata.labels
     name, index = labels.get(NAME, ""), labels.get(GROUP_INDEX, "")
-    return GroupKey(found.metadata.namespace, name, index) if name and index.isdecimal() and index.isascii() else None
+    return GroupKey(found.metadata.namespace, name, index) if name and is_group_index(index) else None
 
 
 def _group_index(pod: Pod) -> Iterable[str]:
     key = _group_of(pod)
     return (str(key),) if key is not None else ()
+
+
+def _leader_index(pod: Pod) -> Iterable[str]:
+    return _lws_index(pod) if worker_index(pod) == 0 else ()
 
 
 def _node_index(pod: Pod) -> Iterable[str]:
@@ -288,6 +340,14 @@ def _node_index(pod: Pod) -> Iterable[str]:
 
 def _lws_index(found: HasMeta) -> Iterable[str]:
     return (f"{found.metadata.namespace}/{found.metadata.labels.get(NAME, '')}",)
+
+
+_POD_INDEXES = {BY_GROUP: _group_index, BY_NODE: _node_index, BY_LEADERS: _leader_index}
+
+
+def _standing(leader: Pod) -> tuple[object, ...]:
+    """What other Hash groups depend on."""
+    return (leader.deleting, is_gated(leader), is_exhausted(leader), revision_of(leader))
 
 
 def _own_key(change: Change[LeaderWorkerSet]) -> Iterable[SetKey]:
@@ -310,8 +370,14 @@ def _lws_of_leader_set(change: Change[StatefulSet]) -> Iterable[SetKey]:
     return ((found.metadata.namespace, found.metadata.labels.get(NAME, "")),)
 
 
-def _leader_set_moved(change: Change[StatefulSet]) -> bool:
-    """Replicas, partition, revision or existence of the leader set changed: retained, gated and surplus groups depend on it."""
+def _lws_of_deployment(change: Change[Deployment]) -> Iterable[SetKey]:
+    meta = change.object.metadata
+    return ((meta.namespace, meta.labels.get(NAME, "")),)
+
+
+def _leader_set_moved(change: Change[StatefulSet] | Change[Deployment]) -> bool:
+    """Replicas, partition, revision or existence of what makes the leaders changed: retained, gated and surplus groups depend
+    on it."""
     old, new = change.old, change.new
     if old is None or new is None:
         return True

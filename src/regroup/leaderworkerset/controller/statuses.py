@@ -6,8 +6,8 @@ import structlog
 
 from regroup.kube.meta import Condition, find_condition
 from regroup.leaderworkerset import objects
-from regroup.leaderworkerset.controller.act import reference
-from regroup.leaderworkerset.controller.observe import Stores
+from regroup.leaderworkerset.controller.stores import Stores
+from regroup.leaderworkerset.controller.telling import reference
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.leaderworkerset.status import (
     ALL_READY,

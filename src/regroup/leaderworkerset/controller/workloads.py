@@ -6,9 +6,9 @@ from typing import Any
 
 from regroup.kube.meta import Condition
 from regroup.leaderworkerset import gang
-from regroup.leaderworkerset.controller.act import reference
 from regroup.leaderworkerset.controller.gangs import PROBE_AGAIN, Gangs
-from regroup.leaderworkerset.controller.observe import BY_GROUP, Stores
+from regroup.leaderworkerset.controller.stores import BY_GROUP, Stores
+from regroup.leaderworkerset.controller.telling import reference
 from regroup.leaderworkerset.gang import Provider, Workload
 from regroup.leaderworkerset.keys import GROUP_INDEX, NAME, REVISION
 from regroup.leaderworkerset.status import SCHEDULING
