@@ -135,6 +135,37 @@ async def test_they_are_accepted_and_serve_the_seeds_manifests_unchanged() -> No
 
 
 @pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("containers", "x"),
+        ("affinity", {"nodeAffinity": []}),
+        ("affinity", {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {}}}),
+        ("readinessGates", ["x"]),
+        ("topologySpreadConstraints", {}),
+        ("nodeSelector", []),
+        ("runner", {"env": "x"}),
+        ("runner", {"volumeMounts": [7]}),
+        ("leader", {"containers": 7}),
+        ("worker", {"size": "many"}),
+        ("labels", {"a": 1}),
+    ],
+)
+async def test_shapes_that_pods_cannot_have_are_refused_by_the_api_server(field: str, value: Any) -> None:
+    """Bad input: what the operator adds to has the shape that it adds to, so no pass ever stumbles over it."""
+    api = await start_api()
+    await api.client.create(CRDS, BY_NAME["InferenceService"])
+    body: Object = {
+        "apiVersion": "ome.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": {"name": "bad"},
+        "spec": {"runtime": {"name": "r"}, "engine": {field: value}},
+    }
+    with pytest.raises(Invalid, match=rf"spec\.engine\.{field}"):
+        await api.client.create(INFERENCE_SERVICES, body, namespace="default")
+
+
+@pytest.mark.looptime
 async def test_a_replica_keeps_templates_as_they_are() -> None:
     """1.2: pod templates pass unpruned; replicas are 1 by default."""
     api = await start_api()

@@ -117,7 +117,12 @@ def pod_fields() -> Mapping[str, Schema]:
         "containers": array_of("Containers beside the main one.", container("A container.")),
         "initContainers": array_of("Containers that run, in order, before the others start.", container("A container.")),
         "nodeSelector": text_map("Labels that a node must have."),
-        "affinity": open_object("Where pods may and should be placed."),
+        "affinity": _affinity(),
+        "readinessGates": array_of(
+            "Conditions that a pod needs to be ready, beside the operator's own.",
+            open_object("A gate.", properties={"conditionType": string("Which condition.")}, required=("conditionType",)),
+        ),
+        "topologySpreadConstraints": array_of("How pods are spread.", open_object("A constraint.")),
         "tolerations": array_of("Taints that are tolerated.", open_object("A toleration.")),
         "volumes": array_of(
             "Volumes of a pod.",
@@ -128,6 +133,22 @@ def pod_fields() -> Mapping[str, Schema]:
         "restartPolicy": string("Whether the kubelet restarts a container that ended; unrelated to lifecycle.restartPolicy."),
         "terminationGracePeriodSeconds": integer("Time that a pod gets to end.", minimum=0, width=64),
     }
+
+
+def _affinity() -> Schema:
+    """Typed as far as the operator adds to it."""
+    required = "What must hold for a pod to be placed."
+    terms = array_of("Alternatives, one of which must hold.", open_object("An alternative."))
+    when = "requiredDuringSchedulingIgnoredDuringExecution"
+    node = open_object(required, properties={"nodeSelectorTerms": terms})
+    return open_object(
+        "Where pods may and should be placed.",
+        properties={
+            "nodeAffinity": open_object("By nodes.", properties={when: node}),
+            "podAffinity": open_object("By pods to be near.", properties={when: array_of(required, open_object("A term."))}),
+            "podAntiAffinity": open_object("By pods to keep away from."),
+        },
+    )
 
 
 def container(description: str) -> Schema:

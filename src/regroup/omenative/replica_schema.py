@@ -1,7 +1,7 @@
 """Schema of InferenceReplica: one component, its Instances and their rows (spec/omenative.md 1.2). Pure."""
 
 from regroup.kube.schema import Schema, array_of, boolean, integer, obj, open_object, string, text_map
-from regroup.omenative.component_schema import TOPOLOGY_SPREADS, conditions, int_or_percent, lifecycle
+from regroup.omenative.component_schema import TOPOLOGY_SPREADS, conditions, int_or_percent, lifecycle, pod_fields
 from regroup.omenative.keys import COMPONENTS, DEFAULT_RUNNER, LEADER, WORKER
 from regroup.omenative.replica import FREEZE, RECOVER
 
@@ -30,7 +30,7 @@ def _spec() -> Schema:
                 "Labels and annotations of the pods.",
                 properties={"labels": text_map("Labels."), "annotations": text_map("Annotations.")},
             ),
-            "spec": open_object("The pods (see kubectl explain pod.spec)."),
+            "spec": open_object("The pods (see kubectl explain pod.spec).", properties=pod_fields()),
         },
     )
     runner = open_object(

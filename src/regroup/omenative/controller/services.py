@@ -5,22 +5,22 @@ A component that cannot be resolved, or whose name is taken, leaves what runs as
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from regroup.kube.meta import HasMeta, ObjectView, object_ref
 from regroup.kube.resources import POD_DISRUPTION_BUDGETS, SERVICES
-from regroup.omenative import exposure, project, readiness
-from regroup.omenative.applied import marked, stands
+from regroup.omenative import exposure, readiness
+from regroup.omenative.applied import stands
+from regroup.omenative.controller.projections import Projection, Projections
 from regroup.omenative.controller.service_statuses import ServiceStatuses
 from regroup.omenative.controller.service_stores import BY_SERVICE, ServiceKey, ServiceStores
 from regroup.omenative.keys import COMPONENTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, ROUTER
 from regroup.omenative.names import replica_name, stable_service
 from regroup.omenative.readiness import ComponentState
 from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.resolve import Resolved, Trouble, resolve
+from regroup.omenative.resolve import Trouble
 from regroup.omenative.settings import LiveSettings
 from regroup.omenative.types import InferenceService
 from regroup.runtime.clock import Clock
@@ -41,15 +41,6 @@ _BEHIND = 0.5
 _AGAIN = 10.0
 """Seconds until another look while something stands in the way whose end we may not see."""
 _MESSAGE_LIMIT = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class _Projection:
-    """A replica as it was wanted last, and the version of it that was found to say so."""
-
-    wanted: Mapping[str, Any]
-    uid: str
-    seen: tuple[Any, ...]
 
 
 class ServicePasses:
@@ -73,7 +64,7 @@ class ServicePasses:
         self._expectations = expectations
         self._recorder = recorder
         self._statuses = statuses
-        self._projected: dict[tuple[str, str], _Projection] = {}
+        self._projections = Projections()
         self._log = structlog.get_logger("omenative.service")
 
     async def look(self, key: ServiceKey) -> Result:
@@ -91,9 +82,9 @@ class ServicePasses:
         states: dict[str, ComponentState] = {}
         errors: list[ApiError] = []
         for name in service.spec.declared:
-            found = resolve(service, name, sources=sources, live=live)
+            projection = self._projections.of(service, name, sources=sources, live=live)
             try:
-                states[name] = await self._component(service, name, found, live)
+                states[name] = await self._component(service, name, projection)
             except ApiError as error:
                 self._log.warning("a component was not kept", service=service.metadata.key, component=name, error=str(error))
                 errors.append(error)
@@ -107,18 +98,16 @@ class ServicePasses:
 
     # -- components
 
-    async def _component(
-        self, service: InferenceService, name: str, found: Resolved | Trouble, live: LiveSettings
-    ) -> ComponentState:
-        if isinstance(found, Trouble):
-            return ComponentState(self._live_replica(service, name), found)
+    async def _component(self, service: InferenceService, name: str, projection: Projection) -> ComponentState:
+        if isinstance(projection.found, Trouble):
+            return ComponentState(self._live_replica(service, name), projection.found)
         there = self._stores.replicas.get(service.namespace, replica_name(service.name, name))
         if there is not None and not _ours(service, there):
             return ComponentState(None, _taken(there))
         if there is not None and there.metadata.deleting:
             return ComponentState(None, _terminating(there))
         try:
-            replica = await self._keep_replica(service, found, there)
+            replica = await self._keep_replica(service, projection, there)
         except AlreadyExists:
             # Not in our cache yet, which will show whose it is.
             return ComponentState(None, Trouble(NAME_TAKEN, f"InferenceReplica {replica_name(service.name, name)} exists"))
@@ -126,24 +115,21 @@ class ServicePasses:
             # The API server does not want it, and will not until something changes: told, and the others go on.
             message = f"InferenceReplica was not written: {error}"
             return ComponentState(there, Trouble(REPLICA_REFUSED, message[:_MESSAGE_LIMIT]))
-        await self._keep_exposure(service, replica, found, live)
+        await self._keep_exposure(service, replica, projection)
         return ComponentState(replica)
 
-    async def _keep_replica(self, service: InferenceService, found: Resolved, there: InferenceReplica | None) -> InferenceReplica:
+    async def _keep_replica(
+        self, service: InferenceService, projection: Projection, there: InferenceReplica | None
+    ) -> InferenceReplica:
         """The replica as it is after the pass; written only when it says something else."""
-        wanted = project.manifest(service, found)
-        key = (service.namespace, wanted["metadata"]["name"])
         if there is None:
-            made = await self._client.create(INFERENCE_REPLICAS, wanted, namespace=service.namespace, type=InferenceReplica)
+            made = await self._client.create(
+                INFERENCE_REPLICAS, projection.wanted, namespace=service.namespace, type=InferenceReplica
+            )
             self._expectations.expect_created(_key(service), uid=made.metadata.uid, by_uid=self._stores.replicas.by_uid)
             return made
-        known = self._projected.get(key)
-        seen = _version(there)
-        if known is not None and known.wanted == wanted and known.uid == there.metadata.uid and known.seen == seen:
-            return there
-        changes = project.patch(there, wanted)
+        changes = projection.patch(there)
         if changes is None:
-            self._projected[key] = _Projection(wanted, there.metadata.uid, seen)
             return there
         # Another replica of that name is not ours to change. Whatever else was written meanwhile, our fields are ours.
         changes.setdefault("metadata", {})["uid"] = there.metadata.uid
@@ -157,29 +143,26 @@ class ServicePasses:
         self._expect_version(service, written, self._stores.replicas)
         return written
 
-    async def _keep_exposure(
-        self, service: InferenceService, replica: InferenceReplica, found: Resolved, live: LiveSettings
-    ) -> None:
+    async def _keep_exposure(self, service: InferenceService, replica: InferenceReplica, projection: Projection) -> None:
         """The stable Service and the disruption budget (2.5, 2.6)."""
-        wanted = exposure.stable_service(replica, leaders_only=found.declares_worker)
-        await self._keep(service, replica, SERVICES, wanted, self._stores.stable)
-        budget = exposure.disruption_budget(
-            replica,
-            min_available=found.min_available,
-            max_unavailable=found.max_unavailable,
-            default_max_unavailable=live.pdb_max_unavailable,
-        )
-        if budget is not None:
-            await self._keep(service, replica, POD_DISRUPTION_BUDGETS, budget, self._stores.budgets)
+        stores: dict[Resource, Store[Any]] = {SERVICES: self._stores.stable, POD_DISRUPTION_BUDGETS: self._stores.budgets}
+        exposed = projection.exposure(replica)
+        for resource, body in exposed:
+            await self._keep(service, replica, resource, body, stores[resource])
+        if any(resource == POD_DISRUPTION_BUDGETS for resource, _ in exposed):
             return
         there = self._stores.budgets.get(service.namespace, stable_service(replica.name))
         if there is not None and _controls(replica, there) and not there.metadata.deleting:
             await self._delete(service, POD_DISRUPTION_BUDGETS, there, self._stores.budgets)
 
     async def _keep(
-        self, service: InferenceService, replica: InferenceReplica, resource: Resource, wanted: dict[str, Any], store: Store[Any]
+        self,
+        service: InferenceService,
+        replica: InferenceReplica,
+        resource: Resource,
+        body: Mapping[str, Any],
+        store: Store[Any],
     ) -> None:
-        body = marked(wanted)
         name = body["metadata"]["name"]
         there: HasMeta | None = store.get(service.namespace, name)
         if there is not None and _controls(replica, there) and (stands(there, body) or there.metadata.deleting):
@@ -198,9 +181,10 @@ class ServicePasses:
             if owner is None or owner.kind != INFERENCE_REPLICAS.kind or owner.name != replica.name:
                 self._tell(service, "FailedUpdate", f"{resource.kind} {name} exists and is not ours: it is left as it is")
             return  # of an earlier replica of that name: garbage collection has it
-        body["metadata"]["uid"] = there.metadata.uid
+        # One of that name with another UID is refused instead of taken over.
+        wanted = {**body, "metadata": {**body["metadata"], "uid": there.metadata.uid}}
         try:
-            written = await self._client.apply(resource, name, body, namespace=service.namespace, type=ObjectView)
+            written = await self._client.apply(resource, name, wanted, namespace=service.namespace, type=ObjectView)
         except (Conflict, NotFound) as error:
             self._log.info("an object changed hands", object=f"{resource.kind} {name}", error=str(error))
             return
@@ -246,8 +230,7 @@ class ServicePasses:
         namespace, name = key
         self._expectations.forget(key)
         self._statuses.forget(key)
-        for component in COMPONENTS:
-            self._projected.pop((namespace, replica_name(name, component)), None)
+        self._projections.forget(namespace, name)
 
 
 _IN_THE_WAY = frozenset({NAME_TAKEN, REPLICA_TERMINATING, REPLICA_REFUSED})
@@ -268,12 +251,6 @@ def _controls(owner: HasMeta, found: HasMeta) -> bool:
     """Whether ``found`` is controlled by ``owner``."""
     controller = found.metadata.controller
     return controller is not None and controller.uid == owner.metadata.uid
-
-
-def _version(replica: InferenceReplica) -> tuple[Any, ...]:
-    """All of a replica that the projection looks at; its status moves on without another look."""
-    meta = replica.metadata
-    return meta.generation, dict(meta.labels), dict(meta.annotations)
 
 
 def _taken(there: InferenceReplica) -> Trouble:
