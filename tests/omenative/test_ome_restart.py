@@ -1,11 +1,14 @@
 """Restarts of whole Instances, from trigger to Ready (spec/omenative.md 4.2, 4.5, 4.6, section 8)."""
 
+from dataclasses import replace
 from datetime import timedelta
 
+import msgspec
 import pytest
-from tests.omenative.ome_simulator import MAIN, SERVICE, Container, World
+from tests.omenative.ome_simulator import CHART, MAIN, SERVICE, Container, World
 
 from regroup.omenative.outcome import DeletePod, SetGate
+from regroup.omenative.row import Operation
 
 R = "RecreateInstanceOnPodRestart"
 POD = f"{SERVICE}-engine-0-default-0"
@@ -414,3 +417,52 @@ def test_a_settled_replica_costs_nothing() -> None:
     assert not outcome.actions
     assert not outcome.events
     assert outcome.wake is None
+
+
+@pytest.mark.parametrize("phase", ["Migrating", "Deleting", "Updating"])
+def test_other_operations_own_their_instances(phase: str) -> None:
+    """28, 107: a pod that fails there opens no restart; a migration's Instance is left alone altogether."""
+    world = single()
+    status = world.stored
+    assert status is not None
+    kind = {"Migrating": "Migrate", "Deleting": "Delete", "Updating": "Update"}[phase]
+    operation = Operation(id="x-0-1", type=kind, step="Drain", target_revision=world.update_revision)
+    row = msgspec.structs.replace(status.rows[0], phase=phase, operation=operation)
+    world.stored = msgspec.structs.replace(status, raw_rows=(row,))
+    world.crash(world.pod())
+    world.fail(world.pod(), code=1)
+    writes = list(world.writes)
+    world.operate()
+    assert world.told("RestartTriggered") == []
+    if phase == "Migrating":
+        world.run(30)
+        assert world.writes == writes
+        assert world.row().operation == operation
+        assert world.row().incarnation == 1
+
+
+def test_each_component_has_its_own_batch() -> None:
+    """56: two replicas know nothing of each other."""
+    settings = replace(CHART, start=replace(CHART.start, repair_batch_size=1))
+    for component in ("engine", "decoder"):
+        world = World(component=component, replicas=2, settings=settings).settle()
+        world.run(90, step=10)
+        for pod in world.pods.values():
+            world.wedge(pod)
+        world.operate()
+        assert world.phases() == ["Restarting", "Ready"]
+
+
+def test_a_gone_revision_is_told_once() -> None:
+    """4.6 B: nothing to make the pods from; it waits, told once, and goes on when the revision is back."""
+    world = single()
+    world.crash(world.pod())
+    world.operate()
+    kept = world.revisions
+    world.roll("img:2")
+    world.revisions = world.revisions[1:]
+    world.run(60)
+    assert not world.pods
+    assert len(world.told("RepairRevisionGone")) == 1
+    world.revisions = kept
+    world.until(lambda: restarted(world))

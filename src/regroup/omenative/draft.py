@@ -48,6 +48,7 @@ class Draft:
             if pod.index is not None:
                 self._pods[pod.index].append(pod)
         self._members: dict[int, tuple[Row, Members]] = {}
+        self._expected: dict[int, tuple[Row, tuple[InstancePod, ...]]] = {}
         self.version = 0
         """Grows with every change of a row: what was worked out from all rows holds as long as it stays."""
         self.staged: tuple[int, frozenset[int]] | None = None
@@ -78,12 +79,18 @@ class Draft:
 
     def expected(self, row: Row) -> tuple[InstancePod, ...]:
         """Members that bear the names that the Instance is to have, of its incarnation or of none."""
-        wanted = {slot.name for slot in self.shapes.expected(row)}
-        return tuple(pod for pod in self.members(row).own if pod.name in wanted and pod.incarnation in {row.incarnation, None})
+        known = self._expected.get(row.index)
+        if known is None or known[0] is not row:
+            wanted = {slot.name for slot in self.shapes.expected(row)}
+            found = tuple(
+                pod for pod in self.members(row).own if pod.name in wanted and pod.incarnation in {row.incarnation, None}
+            )
+            self._expected[row.index] = known = (row, found)
+        return known[1]
 
     def desired_pods(self, row: Row) -> int:
         """How many pods the Instance is to have."""
-        return len(self.shapes.expected(row))
+        return sum(self.shapes.sizes(row.running_revision or row.target_revision).values())
 
     def ordered(self) -> Sequence[Row]:
         """The rows by index, as they stand now. Safe to change rows while going through them."""
@@ -162,6 +169,12 @@ class Draft:
     def explain(self, row: Row, rule: str, why: str) -> None:
         """Why the pass does what it does with the Instance: the last word counts."""
         self.reasons[row.index] = Reason(index=row.index, rule=rule, why=why[:_MESSAGE])
+
+    def explain_why(self, row: Row, cause: str) -> None:
+        """Put ``cause`` in front of what was explained of the Instance."""
+        known = self.reasons.get(row.index)
+        if known is not None:
+            self.explain(row, known.rule, f"{cause}; {known.why}")
 
     def wake_in(self, seconds: float) -> None:
         """Look again in ``seconds`` at the latest."""

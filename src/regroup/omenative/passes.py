@@ -48,6 +48,7 @@ def run(view: ReplicaView) -> Outcome:
     restarting = restart.run(draft)
     hold = rollout.run(draft, start=not restarting, new=new)
     create.run(draft, new)
+    restart.explain_ready(draft)
     return _outcome(draft, view.replica.status, hold=hold)
 
 

@@ -55,7 +55,7 @@ def run(draft: Draft) -> bool:
     draft.each([admitted.row for admitted in admission.opened], open_one)
     repair.tell(draft, admission, budget=budget)
     running = [row for row in draft.ordered() if row.phase == RESTARTING]
-    draft.each(running, _drive)
+    draft.each(running, _run)
     draft.each([row for row in draft.ordered() if row.phase == FAILED], _kept)
     return bool(running or admission.left_over)
 
@@ -86,6 +86,22 @@ def _select(draft: Draft, row: Row) -> Selected | None:
     return Selected(row=row, text=text, repair=wedge is not None, serves=evidence.still_serves(pods))
 
 
+def explain_ready(draft: Draft) -> None:
+    """Why nothing is done for Ready Instances of which not all pods serve."""
+    for row in draft.ordered():
+        if row.phase != READY or row.index in draft.reasons or row.index in draft.decided:
+            continue
+        pods, desired = draft.expected(row), draft.desired_pods(row)
+        if evidence.fully_serves(pods, desired=desired):
+            continue
+        text = evidence.trigger(pods, desired=desired, ready_since=row.ready_since, now=draft.now)
+        if text and not draft.plan.recreates:
+            draft.explain(row, "ome 4.1", f"{text}; the policy None leaves a container's restart to the kubelet")
+        else:
+            serving = sum(gate.serves(pod) for pod in pods)
+            draft.explain(row, "ome 3.1", f"{serving} of {desired} pods serve; a pod that is not ready is no failure")
+
+
 def _wedge(draft: Draft, row: Row, desired: int) -> evidence.Stuck | None:
     """A pod of a Ready Instance that waits in a terminal reason and is past the grace (4.4)."""
     pods = draft.expected(row)
@@ -100,6 +116,8 @@ def _wedge(draft: Draft, row: Row, desired: int) -> evidence.Stuck | None:
     if draft.now >= found.due:
         return found
     draft.wake_at(found.due)
+    what = f"pod {found.pod.name} waits in {found.reason}"
+    draft.explain(row, "ome 4.4", f"{what}; its repair opens at {found.due:%H:%M:%S}Z, when it is past the stuck-pod grace")
     return None
 
 
@@ -137,11 +155,18 @@ def _open(draft: Draft, row: Row, text: str) -> Row:
     return row
 
 
-def _drive(draft: Draft, row: Row) -> None:
-    """One step of a restart: drain the old pods, delete them, make the new ones, promote them (4.6)."""
+def _run(draft: Draft, row: Row) -> None:
     if row.index in draft.decided:
         return
     draft.wake_operation()
+    _drive(draft, row)
+    operation = draft.rows[row.index].operation
+    if operation is not None:
+        draft.explain_why(row, f"restarts at incarnation {row.incarnation} because of {operation.reason}")
+
+
+def _drive(draft: Draft, row: Row) -> None:
+    """One step of a restart: drain the old pods, delete them, make the new ones, promote them (4.6)."""
     members = draft.members(row)
     if members.orphans:
         _orphans(draft, row)
@@ -154,7 +179,7 @@ def _drive(draft: Draft, row: Row) -> None:
         return
     if old:
         waits_for = drain.take_out(draft, row, old, hold=(gate.RESTART_DRAIN, f"{row.index}-{row.incarnation}"))
-        draft.explain(row, RULE_RUN, f"restarting; waits for {waits_for}")
+        draft.explain(row, RULE_RUN, f"waits for {waits_for}")
         return
     revision = row.running_revision or row.target_revision
     if draft.shapes.stored(revision) is None:

@@ -62,14 +62,13 @@ def _patch(draft: Draft, row: Row, operation: Operation, old: Sequence[InstanceP
     target = draft.shapes.stored(operation.target_revision)
     if target is None:
         return
-    settings = draft.plan.in_place
-    if settings.mark_not_ready_during_lifecycle is not False:
+    if draft.plan.in_place_unready:
         hold = (gate.IN_PLACE, str(row.index))
         if draft.set_gates([gate.held(pod, hold, index=row.index) for pod in old if gate.in_rotation(pod)]):
             draft.put_operation(row, msgspec.structs.replace(operation, last_progress_at=draft.stamp))
             draft.explain(row, RULE, f"{len(old)} pod(s) leave rotation before their images change")
             return
-        due = (operation.last_progress_at or draft.stamp) + timedelta(seconds=settings.grace_period_seconds or 0)
+        due = (operation.last_progress_at or draft.stamp) + timedelta(seconds=draft.plan.in_place_grace)
         if draft.now < due:
             draft.wake_at(due)
             draft.explain(row, RULE, f"the images change at {due:%H:%M:%S}Z, after gracePeriodSeconds")

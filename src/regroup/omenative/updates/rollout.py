@@ -46,6 +46,7 @@ def _step(draft: Draft, row: Row) -> None:
             in_place.step(draft, row, operation)
         case _:
             recreate.step(draft, row, operation)
+    draft.explain_why(row, f"moves from {row.running_revision} to {operation.target_revision}")
 
 
 def _kept(draft: Draft, row: Row) -> None:
