@@ -235,6 +235,28 @@ def test_a_routers_config_becomes_environment() -> None:
 
 
 @pytest.mark.parametrize(
+    ("limits", "gang", "expected"),
+    [
+        ({"nvidia.com/gpu": 2}, False, ["2"]),
+        ({"nvidia.com/gpu": "8"}, True, ["32", "32"]),
+        ({"amd.com/gpu": 1, "cpu": 4}, False, ["1"]),
+        ({"cpu": 4}, False, [None]),
+        ({"nvidia.com/gpu": "many"}, False, [None]),
+    ],
+)
+def test_the_size_of_parallelism_counts_the_gpus_of_an_instance(limits: Object, gang: bool, expected: list[str | None]) -> None:
+    """2.3: PARALLELISM_SIZE, GPUs per pod times pods per Instance: runtimes of OME's catalog have it in their arguments."""
+    runner = {"runner": {"image": "i", "resources": {"limits": limits}}}
+    config: Object = {"leader": runner, "worker": {**runner, "size": 3}} if gang else runner
+    found = _good(service(engine={}), by=runtime(engineConfig=config))
+    values = []
+    for one in found.runners:
+        env = one["template"]["spec"]["containers"][0].get("env", [])
+        values.append(next((item["value"] for item in env if item["name"] == "PARALLELISM_SIZE"), None))
+    assert values == expected
+
+
+@pytest.mark.parametrize(
     ("namespace", "label"), [("", "models.ome.io/clusterbasemodel.qwen3"), ("ns", "models.ome.io/ns.basemodel.qwen3")]
 )
 def test_a_model_brings_its_node_its_mount_and_its_path(namespace: str, label: str) -> None:

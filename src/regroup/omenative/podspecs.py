@@ -4,12 +4,14 @@ A component is a pod spec with more beside it: the pod spec's fields are taken b
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from regroup.omenative.keys import DEFAULT_RUNNER, DEPLOYMENT_MODE, LEADER, MAIN_CONTAINER, WORKER
 from regroup.omenative.merge import merge
 from regroup.omenative.templates import main_container
 from regroup.omenative.types import BaseModel, Component, RuntimeSpec
+from regroup.wire.codec import parse_quantity
 
 Object = dict[str, Any]
 
@@ -59,6 +61,7 @@ _OF_ONE_POD = frozenset({"containers", "initContainers", "volumes"})
 """What a multi-pod component's own pod spec does not pass on to its leader and workers."""
 _MODEL_VOLUME = "ome-model"
 _MODEL_PATH = "MODEL_PATH"
+_PARALLELISM_SIZE = "PARALLELISM_SIZE"
 _READY = "Ready"
 
 
@@ -74,14 +77,15 @@ def runners(
     defaults = _defaults(runtime)
     own = merge(defaults, _pod_fields(component))
     if view.leader is None or view.worker is None:
-        spec = _pod_spec(own, view.runner, config=view.config, path=path)
+        spec = _with_parallelism(_pod_spec(own, view.runner, config=view.config, path=path), pods=1)
         return [{"name": DEFAULT_RUNNER, "size": 1, "template": _template(metadata, spec, model)}]
+    workers = view.worker.get("size") or 1
     shared = {key: value for key, value in own.items() if key not in _OF_ONE_POD}
     made = []
     for name, part in ((LEADER, view.leader), (WORKER, view.worker)):
         spec = _pod_spec(merge(shared, _pod_fields(part)), _container(part.get("runner")), config=None, path=f"{path}.{name}")
-        size = part.get("size") if name == WORKER else 1
-        made.append({"name": name, "size": size or 1, "template": _template(metadata, spec, model)})
+        spec = _with_parallelism(spec, pods=1 + workers)
+        made.append({"name": name, "size": workers if name == WORKER else 1, "template": _template(metadata, spec, model)})
     return made
 
 
@@ -131,6 +135,27 @@ def _metadata(view: Component) -> Object:
 def _template(metadata: Object, spec: Object, model: BaseModel | None) -> Object:
     made = _with_model(spec, model) if model is not None else spec
     return {"metadata": metadata, "spec": made} if metadata else {"spec": made}
+
+
+def _with_parallelism(spec: Object, *, pods: int) -> Object:
+    """``spec`` with PARALLELISM_SIZE, the GPUs of a whole Instance, where its main container asks for GPUs (2.3)."""
+    main = main_container(spec)
+    gpus = _gpus(main) if main is not None else 0
+    if main is None or not gpus:
+        return spec
+    variable = {"name": _PARALLELISM_SIZE, "value": str(gpus * pods)}
+    return _with_main(spec, main, {**main, "env": _and(main.get("env"), variable, key="name")})
+
+
+def _gpus(container: Mapping[str, Any]) -> int:
+    """GPUs of any vendor that a container may use: ``nvidia.com/gpu``, ``amd.com/gpu`` and the like."""
+    limits = (container.get("resources") or {}).get("limits")
+    total = 0
+    for name, amount in limits.items() if isinstance(limits, Mapping) else ():
+        if str(name).endswith("/gpu"):
+            with suppress(ValueError):
+                total += int(parse_quantity(amount))
+    return total
 
 
 def _with_model(spec: Object, model: BaseModel) -> Object:
