@@ -126,7 +126,7 @@ async def plane(*, config: Object | None = None) -> AsyncIterator[Plane]:
     if config is not None:
         await hands.config(**config)
     client = api.new_client("regroup")
-    live = LiveConfig(client, namespace=HOME, ttl=30.0)
+    live = LiveConfig(client, namespace=HOME, clock=api.clock, rng=Random(1))
     await live.load()
     manager = Manager(client, clock=api.clock, rng=Random(1))
     recorder = EventRecorder(client, component="omenative", instance="test", clock=api.clock)

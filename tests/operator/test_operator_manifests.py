@@ -13,6 +13,7 @@ from regroup.kube.pod import Pod
 from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, PODS, SERVICES, STATEFULSETS, VALIDATING_WEBHOOKS
 from regroup.leaderworkerset.gang import Provider
 from regroup.leaderworkerset.keys import LEADERWORKERSETS, NAME
+from regroup.operator.config import NAMESPACE as HOME
 from regroup.operator.config import SERVICE, OperatorConfig
 from regroup.operator.manifests import PARTS, ManifestOptions, manifests
 from regroup.operator.start import Operator
@@ -188,14 +189,16 @@ def granted(documents: Sequence[Manifest]) -> Iterator[tuple[str, dict[str, Any]
 
 
 def permitted(entry: Recorded, rules: Sequence[tuple[str, dict[str, Any]]]) -> bool:
-    """As RBAC decides: some rule covers the verb, the resource, the name and the namespace."""
+    """As RBAC decides: some rule covers the verb, the resource, the name and the namespace. A list or watch of one name by field
+    selector is a request for that name."""
+    name = entry.name or entry.query.get("fieldSelector", "").removeprefix("metadata.name=")
     resource = f"{entry.resource}/{entry.subresource}" if entry.subresource else entry.resource
     return any(
         (not where or where == entry.namespace)
         and entry.group in rule["apiGroups"]
         and resource in rule["resources"]
         and entry.verb in rule["verbs"]
-        and (not rule.get("resourceNames") or entry.name in rule["resourceNames"])
+        and (not rule.get("resourceNames") or name in rule["resourceNames"])
         for where, rule in rules
     )
 
@@ -264,7 +267,7 @@ async def test_every_request_of_an_operator_is_covered_by_its_rights(namespaces:
             if document["kind"] in resources:
                 await client.create(resources[document["kind"]], document)
         record = cluster.server.faults.record()
-        config = OperatorConfig(host="127.0.0.1", metrics_port=None, webhook_port=0, namespaces=namespaces)
+        config = OperatorConfig(host="127.0.0.1", metrics_port=None, webhook_port=0, namespaces=namespaces, config_namespace=HOME)
         operator = Operator(cluster.client("the-operator"), config=config, clock=clock, rng=random.Random(1), log=Log())
         life = asyncio.create_task(operator.run())
         ready = asyncio.create_task(operator.ready.wait())

@@ -14,8 +14,9 @@ from tests.runtime.edges_plane import NAMESPACE, Api, Log, start_api
 from regroup.kube.meta import ObjectRef
 from regroup.kube.resources import CRDS, LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from regroup.leaderworkerset import schema
+from regroup.operator.apis import NotInstalled
 from regroup.operator.config import LEASE, SECRET, OperatorConfig
-from regroup.operator.start import DEAF_AFTER, NotInstalled, Operator
+from regroup.operator.start import DEAF_AFTER, Operator
 from regroup.operator.webhooks import WEBHOOK_CONFIGURATION, configurations
 from regroup.runtime.certificates import CHECK_PERIOD
 from regroup.runtime.election import LeadershipLost

@@ -13,7 +13,7 @@ from tests.planes.plane import NAMESPACE, Plane, end, ready_or_dead
 from tests.planes.realplane.controlplane import ControlPlane, Options
 from tests.planes.sandbox_plane import RecordingTransport
 
-from regroup.kube.resources import CRDS, NAMESPACES
+from regroup.kube.resources import CONFIGMAPS, CRDS, NAMESPACES
 from regroup.leaderworkerset.controller.setup import Settings
 from regroup.operator import manifests
 from regroup.operator.config import NAMESPACE as HOME
@@ -33,6 +33,7 @@ from regroup.wire.resource import Resource
 _RBAC = "rbac.authorization.k8s.io"
 _ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 _INSTALLED = {
+    "ConfigMap": CONFIGMAPS,
     "CustomResourceDefinition": CRDS,
     "Namespace": NAMESPACES,
     "ServiceAccount": _ACCOUNTS,
@@ -94,6 +95,7 @@ class RealPlane(Plane):
             node_loss_grace=self._settings.node_loss_grace,
             workers=self._settings.workers,
             scheduler_provider=self._settings.scheduler_provider,
+            config_namespace=HOME,
         )
         operator = Operator(client, config=config, clock=self.clock, rng=self._rng)
         self._operator = asyncio.create_task(operator.run(), name="operator")
@@ -102,7 +104,8 @@ class RealPlane(Plane):
     async def _install(self) -> None:
         """What ``regroup manifests --only crds,namespace,rbac | kubectl apply --server-side -f -`` does, and a token."""
         for body in manifests.manifests(
-            manifests.ManifestOptions(scheduler_provider=self._settings.scheduler_provider), only=("crds", "namespace", "rbac")
+            manifests.ManifestOptions(scheduler_provider=self._settings.scheduler_provider),
+            only=("crds", "namespace", "rbac", "config"),
         ):
             meta = body["metadata"]
             await self.client.apply(_INSTALLED[body["kind"]], meta["name"], body, namespace=meta.get("namespace"))

@@ -10,9 +10,15 @@ from typing import Self
 
 from tests.planes.plane import NAMESPACE, Plane, Recorded, end, ready_or_dead
 
-from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
-from regroup.leaderworkerset import schema, webhook
+from regroup.kube.resources import CONFIGMAPS, CRDS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
+from regroup.leaderworkerset import webhook
 from regroup.leaderworkerset.controller.setup import Settings, setup
+from regroup.omenative import webhook as ome_webhook
+from regroup.omenative.controller import setup as ome_setup
+from regroup.omenative.controller.config import LiveConfig
+from regroup.operator import manifests
+from regroup.operator.manifests import ManifestOptions
+from regroup.operator.webhooks import configurations
 from regroup.runtime.admission import AdmissionServer
 from regroup.runtime.clock import LoopClock
 from regroup.runtime.events import EventRecorder
@@ -37,6 +43,7 @@ class SandboxPlane(Plane):
         self._settings = settings or Settings()
         self.admission = AdmissionServer()
         webhook.register(self.admission, provider=self._settings.scheduler_provider)
+        ome_webhook.register(self.admission)
         self.cluster = Cluster(clock=self.clock, rng=self._rng, nodes=nodes, webhook_caller=self._call_webhook)
         self._cluster: asyncio.Task[None] | None = None
 
@@ -46,8 +53,11 @@ class SandboxPlane(Plane):
         self.client = self.cluster.client("kubectl")
         self.faults = Faults(self.client, clock=self.clock)
         await self.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        await self.client.create(CRDS, schema.crd())
-        for body in webhook.webhook_configurations(name="regroup", service=None, url=_HOST, ca_bundle=b"", namespaces=()):
+        for crd in manifests.crds(ManifestOptions()):
+            await self.client.create(CRDS, crd)
+        for settings in manifests.settings(ManifestOptions(namespace=NAMESPACE)):
+            await self.client.create(CONFIGMAPS, settings, namespace=NAMESPACE)
+        for body in configurations(url=_HOST):
             resource = MUTATING_WEBHOOKS if body["kind"] == MUTATING_WEBHOOKS.kind else VALIDATING_WEBHOOKS
             await self.client.create(resource, body)
         await self.start_operator()
@@ -65,6 +75,11 @@ class SandboxPlane(Plane):
         manager.add(recorder.run, name="events")
         self.metrics = Metrics()
         setup(manager, recorder=recorder, settings=self._settings, metrics=self.metrics, rng=self._rng)
+        config = LiveConfig(client, namespace=NAMESPACE, clock=self.clock, rng=self._rng)
+        await config.load()
+        ome_recorder = EventRecorder(client, component="ome-controller-manager", instance="test", clock=self.clock)
+        manager.add(ome_recorder.run, name="events of OMENative")
+        ome_setup.setup(manager, recorder=ome_recorder, config=config, metrics=self.metrics)
         self._operator = asyncio.create_task(manager.run(), name="operator")
         await ready_or_dead(manager.ready, self._operator)
 

@@ -15,8 +15,10 @@ from regroup.cli.connection import access, cluster_options
 from regroup.cli.errors import EXIT_CLUSTER, CommandFailed, cluster_failure
 from regroup.cli.values import namespace, namespaces
 from regroup.leaderworkerset.gang import Provider
-from regroup.operator.config import NAMESPACE, ConfigError, OperatorConfig
-from regroup.operator.start import NotInstalled, Operator
+from regroup.omenative.config import ConfigInvalid
+from regroup.operator.apis import NotInstalled
+from regroup.operator.config import CONFIG_NAMESPACE, NAMESPACE, ConfigError, OperatorConfig
+from regroup.operator.start import Operator
 from regroup.runtime import logging, loop
 from regroup.runtime.clock import SystemClock
 from regroup.runtime.election import LeadershipLost
@@ -67,6 +69,13 @@ Every option can come from the environment, as REGROUP_<OPTION>: REGROUP_NAMESPA
     help="How long a node must be lost before its Terminating pods are forced; 0: never.",
 )
 @click.option(
+    "--config-namespace",
+    default=os.environ.get("POD_NAMESPACE") or CONFIG_NAMESPACE,
+    show_default=True,
+    callback=namespace,
+    help="Namespace of the ConfigMap inferenceservice-config, for OMENative mode.",
+)
+@click.option(
     "--workers", default=OperatorConfig.workers, show_default=True, help="Passes at the same time, for each controller."
 )
 @click.option(
@@ -92,6 +101,7 @@ def command(
     webhook_url: str,
     certificate_dir: Path | None,
     node_loss_grace: float,
+    config_namespace: str,
     workers: int,
     scheduler_provider: str,
     log_format: logging.LogFormat,
@@ -111,6 +121,7 @@ def command(
             webhook_url=webhook_url,
             certificate_dir=certificate_dir,
             node_loss_grace=node_loss_grace,
+            config_namespace=config_namespace,
             workers=workers,
             scheduler_provider=Provider(scheduler_provider),
         )
@@ -133,7 +144,7 @@ async def _run(cluster: ClusterAccess, config: OperatorConfig) -> None:
         return
     except BaseExceptionGroup as group:
         raise _failure(_first(group), cluster) from group
-    except (NotInstalled, WireError, OSError, LeadershipLost) as error:
+    except (NotInstalled, ConfigInvalid, WireError, OSError, LeadershipLost) as error:
         raise _failure(error, cluster) from error
     finally:
         await client.close()
@@ -144,6 +155,9 @@ def _failure(error: BaseException, cluster: ClusterAccess) -> CommandFailed:
         case NotInstalled():
             hints = ["install it: regroup manifests --only crds | kubectl apply --server-side -f -"]
             return CommandFailed(f"{error} ({cluster.server})", hints=hints, exit_code=EXIT_CLUSTER)
+        case ConfigInvalid():
+            # The words that upstream's manager logs, for those who look for them.
+            return CommandFailed(f"Failed to initialize lifecycle scale configuration: {error}")
         case WireError():
             return cluster_failure(error, server=cluster.server, doing="starting the operator")
         case LeadershipLost():

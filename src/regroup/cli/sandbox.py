@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from regroup.cli.errors import CommandFailed
-from regroup.kube.resources import CRDS
+from regroup.kube.resources import CONFIGMAPS, CRDS, NAMESPACES
 from regroup.operator import manifests
-from regroup.operator.config import OperatorConfig
+from regroup.operator.config import CONFIG_NAMESPACE, OperatorConfig
 from regroup.operator.start import Operator
 from regroup.runtime import logging, loop
 from regroup.runtime.clock import LoopClock, SystemClock
@@ -104,6 +104,11 @@ class _Sandbox:
         client = cluster.client("kubectl")
         for manifest in manifests.crds(manifests.ManifestOptions()):
             await client.apply(CRDS, manifest["metadata"]["name"], manifest)
+        await client.apply(
+            NAMESPACES, CONFIG_NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CONFIG_NAMESPACE}}
+        )
+        for manifest in manifests.settings(manifests.ManifestOptions(namespace=CONFIG_NAMESPACE)):
+            await client.apply(CONFIGMAPS, manifest["metadata"]["name"], manifest, namespace=CONFIG_NAMESPACE)
         port = _free_port()
         config = OperatorConfig(
             leader_elect=False,

@@ -61,9 +61,9 @@ def _restarted(pods: Sequence[InstancePod], ready_since: datetime | None) -> str
 
 
 def _failed(pods: Sequence[InstancePod], now: datetime) -> str:
-    """(b) a pod in phase Failed."""
+    """(b) a pod in phase Failed. One that was told to end has not failed: it goes missing (c)."""
     for pod in pods:
-        if pod.phase == "Failed":
+        if pod.phase == "Failed" and not pod.deleting:
             bare = not (pod.status.reason or pod.status.message or any(pod.all_container_statuses()))
             found = None if bare else last_failure.read([pod], now=now)
             return last_failure.sentence(found) if found is not None else f"pod {pod.name} Failed"

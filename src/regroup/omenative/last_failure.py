@@ -32,8 +32,9 @@ def read(pods: Sequence[InstancePod], *, now: datetime, since: datetime | None =
     """The failure that ``pods`` show, None when they show none.
 
     A pod in phase Failed with readable detail comes first, then the first with a termination or a terminal waiting state.
-    ``since``: terminations up to then are part of an earlier story.
+    ``since``: terminations up to then are part of an earlier story. A pod that was told to end shows no failure.
     """
+    pods = [pod for pod in pods if not pod.deleting]
     failed = [pod for pod in pods if pod.phase == "Failed"]
     for pod in (*failed, *(pod for pod in pods if pod.phase != "Failed")):
         found = _of_containers(pod, now=now, since=since)

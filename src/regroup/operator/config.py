@@ -9,6 +9,8 @@ from regroup.leaderworkerset.gang import Provider
 
 NAMESPACE = "regroup-system"
 """Where the operator lives unless told otherwise."""
+CONFIG_NAMESPACE = "ome"
+"""Where an operator outside the cluster looks for the ConfigMap of OMENative mode."""
 LEASE = "regroup"
 SECRET = "regroup-webhook-certificate"  # noqa: S105 - the name of a Secret
 SERVICE = "regroup-webhook"
@@ -39,6 +41,8 @@ class OperatorConfig:
     node_loss_grace: float = 60.0
     """How long a node must be lost before its Terminating pods are forced; 0 never forces (spec/leaderworkerset.md Q29)."""
     workers: int = 8
+    config_namespace: str = CONFIG_NAMESPACE
+    """Where the ConfigMap of OMENative mode is (spec/omenative.md 6.4, 9.35)."""
     scheduler_provider: Provider = Provider.NONE
     """Who schedules groups as gangs (spec/leaderworkerset.md 2.6, 3.6)."""
 

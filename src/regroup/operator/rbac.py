@@ -92,7 +92,7 @@ def cluster_rules(*, webhooks: Sequence[str]) -> list[Rule]:
 def home_rules(*, lease: str, secret: str, config_map: str) -> list[Rule]:
     """What the operator keeps for itself in its own namespace: one Lease, one Secret; and the settings that it reads there."""
     return [
-        _rule("", ["configmaps"], ["get"], names=[config_map]),
+        _rule("", ["configmaps"], _READ, names=[config_map]),
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "update"], names=[lease]),
         _rule("", ["secrets"], ["create"]),

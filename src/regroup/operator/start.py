@@ -14,9 +14,12 @@ import structlog
 
 from regroup.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from regroup.leaderworkerset import webhook as lws_webhook
-from regroup.leaderworkerset.controller import setup as lws_setup
+from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.omenative import webhook as ome_webhook
+from regroup.omenative.keys import INFERENCE_SERVICES
+from regroup.operator import apis
 from regroup.operator import webhooks as api_webhooks
+from regroup.operator.apis import NotInstalled, Served
 from regroup.operator.config import LEASE, SECRET, OperatorConfig
 from regroup.operator.webhooks import WEBHOOK_CONFIGURATION
 from regroup.runtime.admission import AdmissionServer
@@ -33,14 +36,12 @@ from regroup.wire.resource import Resource
 
 COMPONENT = "leaderworkerset"
 """``reportingController`` of our events, as users of the upstream project filter by."""
+OME_COMPONENT = "ome-controller-manager"
+"""The same for OMENative."""
 DEAF_AFTER = 300.0
 """Seconds without a working watch after which liveness fails, so that the kubelet starts us anew."""
 
 _CONFIGURATIONS = {MUTATING_WEBHOOKS: [WEBHOOK_CONFIGURATION], VALIDATING_WEBHOOKS: [WEBHOOK_CONFIGURATION]}
-
-
-class NotInstalled(Exception):
-    """The cluster does not serve our resources."""
 
 
 class Operator:
@@ -57,16 +58,7 @@ class Operator:
         ome_webhook.register(self.admission)
         self.manager = Manager(client, clock=clock, rng=rng, namespaces=config.namespaces, metrics=self.metrics)
         self.recorder = EventRecorder(client, component=COMPONENT, instance=config.identity, clock=clock)
-        lws_setup.setup(
-            self.manager,
-            recorder=self.recorder,
-            settings=lws_setup.Settings(
-                node_loss_grace=config.node_loss_grace,
-                workers=config.workers,
-                scheduler_provider=config.scheduler_provider,
-            ),
-            metrics=self.metrics,
-        )
+        self._ome_recorder = EventRecorder(client, component=OME_COMPONENT, instance=config.identity, clock=clock)
         self._election: Election | None = None
         if config.leader_elect:
             self._election = Election(
@@ -88,6 +80,7 @@ class Operator:
 
         Raises ``NotInstalled``, ``WireError`` (unreachable, refused), ``OSError`` (a port that is taken), ``LeadershipLost``.
         """
+        await self._set_up(await apis.look(self._client, namespaces=self._config.namespaces))
         await self.check()
         certificates = await self._certificates()
         async with asyncio.TaskGroup() as tasks:
@@ -99,10 +92,23 @@ class Operator:
                 tasks.create_task(self._serve_health(self._config.metrics_port), name="health")
             # Beside each other, so that at the stop the lease is given back while the last events are written.
             tasks.create_task(self.recorder.run(), name="events")
+            tasks.create_task(self._ome_recorder.run(), name="events of OMENative")
             tasks.create_task(self._lead(), name="controllers")
 
+    async def _set_up(self, served: Served) -> None:
+        """Add the controllers of what the cluster serves."""
+        if served.leader_worker_sets:
+            apis.keep_leader_worker_sets(self.manager, recorder=self.recorder, config=self._config, metrics=self.metrics)
+        if served.inference_services:
+            await apis.keep_inference_services(
+                self.manager, recorder=self._ome_recorder, config=self._config, metrics=self.metrics, gangs=served.pod_groups
+            )
+        for there, resource in ((served.leader_worker_sets, LEADERWORKERSETS), (served.inference_services, INFERENCE_SERVICES)):
+            if not there:
+                self._log.info("not served by this cluster and not kept: start anew once it is installed", resource=str(resource))
+
     async def check(self) -> None:
-        """See that the cluster serves our resources and lets us read all that we watch: a kind that cannot be read would hold up
+        """See that the cluster lets us read all that we watch: a kind that cannot be read would hold up
         every controller. Raises ``NotInstalled`` or ``WireError``, which names the right that is missing."""
         for resource, namespace in self.manager.cache.collections():
             try:

@@ -11,8 +11,9 @@ import msgspec
 from regroup.kube.meta import ObjectView, find_condition
 from regroup.kube.resources import PODS
 from regroup.omenative import objects
-from regroup.omenative.controller.stores import ReplicaKey, Stores
-from regroup.omenative.keys import INFERENCE_REPLICAS, POD_GROUPS, SERVING_GATE
+from regroup.omenative.controller.stores import BY_COMPONENT, ReplicaKey, Stores, component_text
+from regroup.omenative.keys import INCARNATION, INFERENCE_REPLICAS, INSTANCE_INDEX, POD_GROUPS, SERVING_GATE
+from regroup.omenative.objects import component_labels
 from regroup.omenative.outcome import (
     Action,
     CreatePod,
@@ -79,9 +80,14 @@ class Actor:
 
     async def _instance(self, work: Sequence[Action], view: ReplicaView, report: Report) -> None:
         # Neighbours of one kind do not depend on each other: the pods of a gang are made, or told to end, together.
-        for _, group in groupby(work, key=type):
+        for kind, group in groupby(work, key=type):
             before = len(report.refusals) + len(report.errors)
-            await asyncio.gather(*(self._try(action, view, report) for action in group))
+            alike = list(group)
+            if kind is DeletePod and await self._delete_together(
+                [one for one in alike if isinstance(one, DeletePod)], view, report
+            ):
+                continue
+            await asyncio.gather(*(self._try(action, view, report) for action in alike))
             if len(report.refusals) + len(report.errors) > before:
                 return
 
@@ -145,6 +151,38 @@ class Actor:
         whose = f"{owner.kind} {owner.name}" if owner is not None else "nobody that we know"
         message = f"pod {action.name} exists and belongs to {whose}"
         report.refusals.append(Refusal(index=action.index, pod=action.name, kind=NAME_TAKEN, message=message))
+
+    async def _delete_together(self, deletions: Sequence[DeletePod], view: ReplicaView, report: Report) -> bool:
+        """End several pods of one incarnation of an Instance with one request; False where that cannot be said by labels.
+
+        The selector names an incarnation, so nothing of a later one can be hit. A pod that our cache has under it and that was
+        not judged stands in the way: then each goes by its UID.
+        """
+        replica = view.replica
+        judged = {deletion.uid for deletion in deletions}
+        pods = [pod for pod in view.pods if pod.uid in judged]
+        incarnations = {pod.metadata.labels.get(INCARNATION, "") for pod in pods}
+        if (
+            len(deletions) < 2
+            or len(pods) != len(judged)
+            or len(incarnations) != 1
+            or any(one.grace is not None for one in deletions)
+        ):
+            return False
+        wanted = {**component_labels(replica), INSTANCE_INDEX: str(deletions[0].index), INCARNATION: incarnations.pop()}
+        labelled = self._stores.pods.index(BY_COMPONENT, component_text(replica))
+        alike = {pod.uid for pod in labelled if all(pod.metadata.labels.get(name) == value for name, value in wanted.items())}
+        if not wanted[INCARNATION] or alike != judged:
+            return False
+        selector = ",".join(f"{name}={value}" for name, value in wanted.items())
+        try:
+            await self._client.delete_collection(PODS, namespace=replica.namespace, label_selector=selector)
+        except WireError as error:
+            report.errors.append(error)
+            return True
+        for uid in judged:
+            self._expectations.expect_deleted(_key(replica), uid=uid, by_uid=self._stores.pods.by_uid)
+        return True
 
     async def _delete(self, action: DeletePod, replica: InferenceReplica) -> None:
         try:

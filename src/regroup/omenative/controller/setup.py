@@ -8,8 +8,10 @@ from regroup.kube.node import UNREACHABLE_TAINT, Node
 from regroup.kube.resources import CONTROLLER_REVISIONS, ENDPOINT_SLICES, NODES, PODS, SERVICES
 from regroup.kube.workloads import ControllerRevision, Service
 from regroup.omenative.controller.act import Actor
+from regroup.omenative.controller.config import LiveConfig
 from regroup.omenative.controller.observe import Observer
 from regroup.omenative.controller.replicas import ReplicaPasses
+from regroup.omenative.controller.service_setup import ServiceWiring
 from regroup.omenative.controller.slices import EndpointSlice
 from regroup.omenative.controller.statuses import Statuses
 from regroup.omenative.controller.stores import (
@@ -48,6 +50,24 @@ class Options:
     """Replicas that are worked on at the same time."""
     gang_api: bool = False
     """Whether the cluster serves PodGroups; looked at once, at the start (2.6)."""
+
+
+def setup(
+    manager: Manager,
+    *,
+    recorder: EventRecorder,
+    config: LiveConfig,
+    workers: int = 4,
+    gang_api: bool = False,
+    metrics: Metrics | None = None,
+) -> None:
+    """Add both controllers of OMENative to ``manager``. ``config`` is loaded; ``workers`` is for each controller."""
+    options = Options(settings=lambda: config.settings, workers=workers, gang_api=gang_api)
+    replicas = Wiring(manager, recorder=recorder, options=options, metrics=metrics)
+    services = ServiceWiring(manager, recorder=recorder, live=lambda: config.settings.live, workers=workers, metrics=metrics)
+    config.on_change(replicas.wake_all)
+    config.on_change(services.wake_all)
+    manager.add(config.run, name="configuration")
 
 
 class Wiring:

@@ -6,15 +6,13 @@ A routed Service of a revision is there before a pod of that revision serves, an
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any
-
-import msgspec
 
 from regroup.kube.meta import HasMeta, ObjectView
 from regroup.kube.resources import CONTROLLER_REVISIONS, SERVICES
 from regroup.kube.workloads import ControllerRevision
 from regroup.omenative import exposure, objects, revision
+from regroup.omenative.applied import marked, stands
 from regroup.omenative.controller.stores import BY_COMPONENT, ReplicaKey, Stores, component_text
 from regroup.omenative.keys import REVISION_HASH
 from regroup.omenative.replica import InferenceReplica
@@ -26,9 +24,6 @@ from regroup.runtime.store import Store
 from regroup.wire.client import Client
 from regroup.wire.errors import Conflict, NotFound
 from regroup.wire.resource import Resource
-
-APPLIED = "omenative.regroup.dev/applied"
-"""Annotation on what we keep: a digest of what was applied, so that nothing is applied that stands already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +86,13 @@ class Surroundings:
         store = self._stores.services
         names = set()
         for manifest in wanted:
-            body = _marked(manifest)
+            body = marked(manifest)
             name = body["metadata"]["name"]
             names.add(name)
             there = store.get(replica.namespace, name)
             if there is not None and not _ours(there, replica):
                 raise TerminalError(f"Service {name} exists and is not controlled by InferenceReplica {replica.name}")
-            if there is None or there.metadata.annotations.get(APPLIED) != body["metadata"]["annotations"][APPLIED]:
+            if there is None or not stands(there, body):
                 await self._apply(replica, name, body, known=there is not None)
         for there in store.index(BY_COMPONENT, component_text(replica)):
             meta = there.metadata
@@ -142,13 +137,6 @@ def _live_hashes(
         if row.operation is not None:
             named.add(row.operation.target_revision)
     return frozenset(one.hash for one in revisions if one.name in named) | {pod.revision_hash for pod in pods} - {""}
-
-
-def _marked(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    digest = sha256(msgspec.json.encode(manifest, order="sorted")).hexdigest()[:16]
-    metadata = manifest["metadata"]
-    annotations = {**metadata.get("annotations", {}), APPLIED: digest}
-    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _ours(found: HasMeta, replica: InferenceReplica) -> bool:

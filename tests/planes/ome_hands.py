@@ -1,0 +1,190 @@
+"""A user's hands for InferenceServices on any plane: fixtures F1-F3 of spec/omenative.md 8, looking, waiting."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.planes.plane import NAMESPACE, Event, Plane
+
+from regroup.kube.meta import Condition, ObjectView, find_condition
+from regroup.kube.resources import CONFIGMAPS, CONTROLLER_REVISIONS, PODS
+from regroup.omenative import keys
+from regroup.omenative.keys import CLUSTER_SERVING_RUNTIMES, INFERENCE_REPLICAS, INFERENCE_SERVICES
+from regroup.omenative.replica import InferenceReplica
+from regroup.omenative.row import READY, Row
+from regroup.omenative.view import InstancePod
+from regroup.wire.errors import NotFound
+
+RECREATE = "RecreateInstanceOnPodRestart"
+MANAGER = "kubectl"
+
+
+class Ome:
+    """Works on one InferenceService of one plane."""
+
+    def __init__(self, plane: Plane, name: str = "svc") -> None:
+        self.plane = plane
+        self.name = name
+
+    # -- doing
+
+    async def apply(self, manifest: Mapping[str, Any]) -> None:
+        """Apply an InferenceService."""
+        name = manifest["metadata"]["name"]
+        await self.plane.client.apply(INFERENCE_SERVICES, name, manifest, namespace=NAMESPACE, field_manager=MANAGER)
+
+    async def runtime(self, name: str = "stub", **spec: Any) -> None:
+        """Apply a ClusterServingRuntime."""
+        body = runtime_manifest(name, **spec)
+        await self.plane.client.apply(CLUSTER_SERVING_RUNTIMES, name, body, field_manager=MANAGER)
+
+    async def patch(self, spec: Mapping[str, Any]) -> None:
+        await self.plane.client.merge_patch(INFERENCE_SERVICES, self.name, {"spec": spec}, namespace=NAMESPACE)
+
+    async def annotate(self, annotations: Mapping[str, str | None]) -> None:
+        """Annotate the InferenceService; None takes an annotation away."""
+        body = {"metadata": {"annotations": dict(annotations)}}
+        await self.plane.client.merge_patch(INFERENCE_SERVICES, self.name, body, namespace=NAMESPACE)
+
+    async def annotate_replica(self, annotations: Mapping[str, str | None], component: str = keys.ENGINE) -> None:
+        body = {"metadata": {"annotations": dict(annotations)}}
+        await self.plane.client.merge_patch(INFERENCE_REPLICAS, self.replica_name(component), body, namespace=NAMESPACE)
+
+    async def configure(self, lifecycle: str, *, namespace: str = NAMESPACE) -> None:
+        """Write the ``lifecycle`` entry of the operator's ConfigMap."""
+        body = {"data": {"lifecycle": lifecycle}}
+        await self.plane.client.merge_patch(CONFIGMAPS, "inferenceservice-config", body, namespace=namespace)
+
+    # -- looking
+
+    def replica_name(self, component: str = keys.ENGINE) -> str:
+        return f"{self.name}-{component}"
+
+    def pod_name(self, index: int = 0, runner: str = "default", ordinal: int = 0, *, component: str = keys.ENGINE) -> str:
+        return f"{self.replica_name(component)}-{index}-{runner}-{ordinal}"
+
+    async def replica(self, component: str = keys.ENGINE) -> InferenceReplica:
+        name = self.replica_name(component)
+        return await self.plane.client.get(INFERENCE_REPLICAS, name, namespace=NAMESPACE, type=InferenceReplica)
+
+    async def rows(self, component: str = keys.ENGINE) -> dict[int, Row]:
+        try:
+            found = await self.replica(component)
+        except NotFound:
+            return {}
+        return {row.index: row for row in found.status.rows}
+
+    async def row(self, index: int = 0, component: str = keys.ENGINE) -> Row | None:
+        return (await self.rows(component)).get(index)
+
+    async def pods(self, component: str = keys.ENGINE) -> dict[str, InstancePod]:
+        """The component's pods by name, terminating ones included."""
+        selector = f"{keys.SERVICE}={self.name},{keys.COMPONENT}={component}"
+        page = await self.plane.client.list_all(PODS, namespace=NAMESPACE, type=InstancePod, label_selector=selector)
+        return {pod.metadata.name: pod for pod in page.items}
+
+    async def uids(self, component: str = keys.ENGINE) -> dict[str, str]:
+        return {name: pod.metadata.uid for name, pod in (await self.pods(component)).items()}
+
+    async def revisions(self, component: str = keys.ENGINE) -> list[str]:
+        selector = f"{keys.SERVICE}={self.name},{keys.COMPONENT}={component}"
+        page = await self.plane.client.list_all(
+            CONTROLLER_REVISIONS, namespace=NAMESPACE, type=ObjectView, label_selector=selector
+        )
+        return sorted(found.metadata.name for found in page.items)
+
+    async def condition(self, kind: str) -> Condition | None:
+        """A condition of the InferenceService."""
+        found = await self.plane.client.get(INFERENCE_SERVICES, self.name, namespace=NAMESPACE, type=dict)
+        conditions = [
+            Condition(type=one["type"], status=one["status"], reason=one.get("reason", ""), message=one.get("message", ""))
+            for one in found.get("status", {}).get("conditions", [])
+        ]
+        return find_condition(conditions, kind)
+
+    async def events(self, reason: str = "") -> list[Event]:
+        return await self.plane.events(reason)
+
+    # -- waiting
+
+    async def wait_ready(self, count: int = 1, *, component: str = keys.ENGINE, timeout: float = 120.0) -> dict[int, Row]:
+        """Wait until exactly ``count`` Instances are Ready and serving."""
+
+        async def ready() -> dict[int, Row] | None:
+            rows = await self.rows(component)
+            fine = [row for row in rows.values() if row.phase == READY and row.serving_pod_count >= max(1, row.pod_count)]
+            return rows if len(rows) == count and len(fine) == count else None
+
+        found: dict[int, Row] = await self.plane.wait_for(ready, timeout=timeout, what=f"{count} {component} Instances are Ready")
+        return found
+
+    async def wait_row(
+        self,
+        index: int = 0,
+        *,
+        phase: str | None = None,
+        incarnation: int | None = None,
+        component: str = keys.ENGINE,
+        timeout: float = 120.0,
+    ) -> Row:
+        """Wait until the row says so."""
+
+        async def so() -> Row | None:
+            row = await self.row(index, component)
+            if row is None or (phase is not None and row.phase != phase):
+                return None
+            return row if incarnation is None or row.incarnation == incarnation else None
+
+        what = f"Instance {index} of {component} is {phase or 'there'} at incarnation {incarnation or 'any'}"
+        found: Row = await self.plane.wait_for(so, timeout=timeout, what=what)
+        return found
+
+    async def wait_restarted(
+        self, index: int = 0, *, incarnation: int = 2, component: str = keys.ENGINE, timeout: float = 180.0
+    ) -> Row:
+        """Wait until the Instance is Ready again at that incarnation."""
+        return await self.wait_row(index, phase=READY, incarnation=incarnation, component=component, timeout=timeout)
+
+
+def runtime_manifest(name: str = "stub", **spec: Any) -> dict[str, Any]:
+    """A ClusterServingRuntime with one container a component; ``spec`` adds to it or replaces a component's config."""
+    runner = {"runner": {"name": keys.MAIN_CONTAINER, "image": "server:1"}}
+    return {
+        "apiVersion": CLUSTER_SERVING_RUNTIMES.api_version,
+        "kind": CLUSTER_SERVING_RUNTIMES.kind,
+        "metadata": {"name": name},
+        "spec": {"engineConfig": runner, "decoderConfig": runner, "routerConfig": runner, **spec},
+    }
+
+
+def gang_runtime(name: str = "gang", *, workers: int = 3) -> dict[str, Any]:
+    """A runtime whose engine is a leader and workers (F3)."""
+    container = {"name": keys.MAIN_CONTAINER, "image": "server:1"}
+    config = {"leader": {"runner": container}, "worker": {"size": workers, "runner": container}}
+    return runtime_manifest(name, engineConfig=config)
+
+
+def service_manifest(
+    name: str = "svc",
+    *,
+    runtime: str = "stub",
+    instances: int = 1,
+    policy: str | None = None,
+    lifecycle: Mapping[str, Any] | None = None,
+    engine: Mapping[str, Any] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """An InferenceService in OMENative mode with an engine: F1 with ``policy=RECREATE``, F1n without."""
+    component: dict[str, Any] = {"minReplicas": instances, "maxReplicas": instances, **(engine or {})}
+    wanted = {**({"restartPolicy": policy} if policy else {}), **(lifecycle or {})}
+    if wanted:
+        component["lifecycle"] = wanted
+    meta: dict[str, Any] = {"name": name, "namespace": NAMESPACE}
+    if annotations:
+        meta["annotations"] = dict(annotations)
+    return {
+        "apiVersion": INFERENCE_SERVICES.api_version,
+        "kind": INFERENCE_SERVICES.kind,
+        "metadata": meta,
+        "spec": {"deploymentMode": keys.OMENATIVE, "runtime": {"name": runtime}, "engine": component, **spec},
+    }
