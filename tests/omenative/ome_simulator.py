@@ -211,6 +211,8 @@ class World:
         self.endpoints_lag = timedelta(seconds=1)
         self.on_create: Callable[[SimPod], None] = lambda _: None
         self.uids = 0
+        self.lives: int | None = None
+        """Writes until the operator is killed; None: it lives. The test starts the next one."""
         self.history: list[tuple[datetime, int, str, int]] = []
         """(time, index, phase, incarnation) of each change of a row."""
         self.revise()
@@ -363,7 +365,10 @@ class World:
         version = self.status_version if view is None else -1
         outcome = passes.run(seen)
         self.outcome = outcome
-        if not self._write(seen, outcome.status, version):
+        writes = self.status_writes
+        if self.lives == 0 or not self._write(seen, outcome.status, version):
+            return outcome
+        if self.status_writes > writes and self._killed():
             return outcome
         if die == "status":
             return outcome
@@ -377,6 +382,8 @@ class World:
             if action.index in stopped and action.index >= 0:
                 continue
             refusal = self._carry_out(action)
+            if self._killed():
+                return outcome
             if refusal is not None:
                 refusals.append(refusal)
                 stopped.add(action.index)
@@ -387,6 +394,11 @@ class World:
             for action in after.actions:
                 self._carry_out(action)
         return outcome
+
+    def _killed(self) -> bool:
+        if self.lives is not None:
+            self.lives -= 1
+        return self.lives == 0
 
     def _write(self, seen: ReplicaView, status: InferenceReplicaStatus, version: int) -> bool:
         """False when the API server refuses it: the replica was written since the view was taken."""

@@ -202,7 +202,8 @@ def test_a_failed_surge_waits_for_its_ladder() -> None:
     assert world.status.retry_blocks[0].attempts_started == 3
     target = world.update_revision
     held = f"update to revision {target} held after 3 failed attempt(s) (last failure: ErrImagePull); "
-    assert held in world.told("RetryHeld")[0]
+    advice = "publish a corrected revision or raise lifecycle.updateRetry limits"
+    assert world.told("RetryHeld") == [f"InferenceReplica qwen3-native/{ENGINE} component=engine {held}{advice}"]
     hold = world.status.rollout_hold
     assert hold is not None
     assert hold.gate == "Held"

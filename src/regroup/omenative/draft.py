@@ -128,10 +128,11 @@ class Draft:
         kind = WARNING if warning else NORMAL
         self.events.append(Told(type=kind, reason=reason, message=text[:_MESSAGE], index=row.index, pod=pod))
 
-    def tell_replica(self, reason: str, message: str, *, warning: bool = False) -> None:
-        """An event on the whole component."""
+    def tell_replica(self, reason: str, message: str, *, warning: bool = False, colon: bool = True) -> None:
+        """An event on the whole component. ``colon``: not where the component is the sentence's subject."""
         replica = self.view.replica
-        text = f"InferenceReplica {replica.namespace}/{replica.name} component={self.plan.component}: {message}"
+        who = f"InferenceReplica {replica.namespace}/{replica.name} component={self.plan.component}"
+        text = f"{who}: {message}" if colon else f"{who} {message}"
         self.events.append(Told(type=WARNING if warning else NORMAL, reason=reason, message=text[:_MESSAGE]))
 
     def tell_once(

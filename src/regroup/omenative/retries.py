@@ -91,6 +91,7 @@ def failed(draft: Draft, revision: str, *, reason: str, began: datetime | None) 
             f"update to revision {revision} held after {attempts} failed attempt(s) (last failure: {reason}); "
             "publish a corrected revision or raise lifecycle.updateRetry limits",
             warning=True,
+            colon=False,
         )
     else:
         draft.wake_at(draft.blocks[revision].next_retry_at)
