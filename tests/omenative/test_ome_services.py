@@ -301,6 +301,31 @@ async def test_a_write_whose_answer_is_lost_is_made_good(resource: str, done: bo
         assert (await hands.conditions())["RouterReady"][1] == "InsufficientAvailable"
 
 
+async def test_a_replica_that_the_api_server_does_not_take_is_told_once_and_tried_again() -> None:
+    """Bad input: a refusal stops only its component, is a condition and one event, and passes when its cause does."""
+    async with plane() as hands:
+        await hands.runtime()
+        await hands.service(router={})
+        await hands.settle()
+        match = Match(verb="patch", resource="inferencereplicas", name="svc-engine", user_agent="regroup")
+        fault = hands.api.faults.fail(422, match=match, message="no such thing")
+        await hands.patch(spec={"engine": {"minReplicas": 2}, "router": {"minReplicas": 2}})
+        await hands.settle(60)
+        status, reason, message = (await hands.conditions())["RuntimeReady"]
+        assert (status, reason) == ("False", "ReplicaRefused")
+        assert "no such thing" in message
+        assert [event[0] for event in await hands.events()] == ["ReplicaRefused"]
+        router = await hands.replica("svc-router")
+        assert router is not None
+        assert router["spec"]["replicas"] == 2
+        fault.end()
+        await hands.settle(30)
+        engine = await hands.replica()
+        assert engine is not None
+        assert engine["spec"]["replicas"] == 2
+        assert "RuntimeReady" not in await hands.conditions()
+
+
 async def test_a_budget_goes_when_nobody_asks_for_it() -> None:
     """2.6: neither the component nor the cluster sets a limit any more."""
     async with plane(config={"podDisruptionBudget": {"omeNative": {"maxUnavailable": 1}}}) as hands:

@@ -11,7 +11,14 @@ from regroup.kube.meta import Condition
 from regroup.omenative import effective
 from regroup.omenative.counts import resolve_count
 from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.resolve import BASE_MODEL_NOT_FOUND, INVALID_COMPONENT, RUNTIME_NOT_FOUND, UNSUPPORTED_MODE, Trouble
+from regroup.omenative.resolve import (
+    BASE_MODEL_NOT_FOUND,
+    INVALID_COMPONENT,
+    REPLICA_REFUSED,
+    RUNTIME_NOT_FOUND,
+    UNSUPPORTED_MODE,
+    Trouble,
+)
 from regroup.omenative.settings import LiveSettings
 from regroup.omenative.types import InferenceService, InferenceServiceStatus
 from regroup.runtime.clock import timestamp
@@ -26,8 +33,8 @@ MINIMUM_AVAILABLE = "MinimumAvailable"
 INSUFFICIENT_AVAILABLE = "InsufficientAvailable"
 NO_REPLICAS = "NoReplicas"
 INGRESS_DISABLED = "IngressDisabled"
-_UNRESOLVED = frozenset({RUNTIME_NOT_FOUND, BASE_MODEL_NOT_FOUND, INVALID_COMPONENT})
-"""What RuntimeReady tells: what is wanted cannot be worked out, and what runs goes on as it is (1.3)."""
+_UNRESOLVED = frozenset({RUNTIME_NOT_FOUND, BASE_MODEL_NOT_FOUND, INVALID_COMPONENT, REPLICA_REFUSED})
+"""What RuntimeReady tells: what is wanted cannot be had, and what runs goes on as it is (1.3)."""
 _OWN = ("EngineReady", "DecoderReady", "RouterReady", INGRESS_READY, RUNTIME_READY, READY)
 
 

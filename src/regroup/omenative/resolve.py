@@ -43,6 +43,8 @@ RUNTIME_NOT_FOUND = "RuntimeNotFound"
 BASE_MODEL_NOT_FOUND = "BaseModelNotFound"
 UNSUPPORTED_MODE = "UnsupportedDeploymentMode"
 INVALID_COMPONENT = "InvalidComponent"
+REPLICA_REFUSED = "ReplicaRefused"
+"""Resolved, but the API server does not take the InferenceReplica."""
 _MESSAGE_LIMIT = 1024
 _NOT_CHOSEN = ": a runtime is not chosen automatically, name one in spec.runtime.name"
 

@@ -20,7 +20,7 @@ from regroup.omenative.keys import COMPONENTS, INFERENCE_REPLICAS, INFERENCE_SER
 from regroup.omenative.names import replica_name, stable_service
 from regroup.omenative.readiness import ComponentState
 from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.resolve import Trouble
+from regroup.omenative.resolve import REPLICA_REFUSED, Trouble
 from regroup.omenative.settings import LiveSettings
 from regroup.omenative.types import InferenceService
 from regroup.runtime.clock import Clock
@@ -34,7 +34,6 @@ from regroup.wire.resource import Resource
 
 NAME_TAKEN = "NameTaken"
 REPLICA_TERMINATING = "ReplicaTerminating"
-REPLICA_REFUSED = "ReplicaRefused"
 
 _BEHIND = 0.5
 """Seconds until another look where our own last writes do not show in the cache yet; their events come sooner."""
