@@ -97,6 +97,10 @@ class Line:
         self.flowing.set()
         self.dead = False
         """Watches that are open deliver nothing more and are never closed by the server; new ones work."""
+        self.cut = False
+        """Watches break at the next thing that they would have delivered."""
+        self.webhooks = True
+        """False: API servers cannot reach the operator's webhooks."""
 
     def clear(self) -> None:
         """Undisturbed again."""
@@ -104,7 +108,8 @@ class Line:
         self.rewrite = lambda request, response: response
         self.delay = 0.0
         self.flowing.set()
-        self.dead = False
+        self.dead = self.cut = False
+        self.webhooks = True
 
 
 def status_response(

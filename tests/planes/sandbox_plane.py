@@ -24,6 +24,7 @@ from regroup.runtime.clock import LoopClock
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
 from regroup.runtime.metrics import Metrics
+from regroup.sandbox.apiserver.webhooks import WebhookFailed
 from regroup.sandbox.cluster import Cluster
 from regroup.sandbox.faults import Faults
 from regroup.wire.client import Client
@@ -84,6 +85,8 @@ class SandboxPlane(Plane):
         await ready_or_dead(manager.ready, self._operator)
 
     async def _call_webhook(self, url: str, body: bytes, ca_bundle: bytes | None, timeout: float) -> bytes:
+        if not self.line.webhooks:
+            raise WebhookFailed(f'Post "{url}": connection refused')
         return await self.admission.handle(url.removeprefix(_HOST), body)
 
 
@@ -155,6 +158,8 @@ class _Disturbed:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         async for chunk in self._inner.chunks():
+            if self._line.cut:
+                raise ConnectionFailed("cut by the test")
             if self._line.dead:
                 # What a real socket does: silence, until the reader's own limit.
                 await asyncio.sleep(self._read_timeout)

@@ -75,6 +75,43 @@ async def test_a_leader_on_a_dead_node_takes_its_workers_along(plane: Plane) -> 
         assert dead not in {pod.spec.node_name for pod in (await plane.pods()).values()}
 
 
+async def test_nobody_runs_beside_the_rest_of_a_lost_group(plane: Plane) -> None:
+    """Case C12: never two live pods of one name, never a new pod of the group Running while an old one is not terminating; when
+    a person forces the lost leader, the whole group is back within 15 s, elsewhere."""
+    never = {"leaderworkerset.regroup.dev/node-loss-grace": "0"}
+    async with plane:
+        await plane.apply(lws_manifest(size=4, worker=template(), annotations=never))
+        names = group_names(size=4)
+        old = await plane.wait_available()
+        dead = await node_of(plane, "demo-0")
+        await plane.faults.node_down(dead)
+
+        async def look() -> dict[str, Pod]:
+            pods = await plane.pods()
+            remaining = [name for name, pod in pods.items() if pod.metadata.uid == old.get(name) and not pod.deleting]
+            begun = [name for name, pod in pods.items() if pod.metadata.uid != old.get(name) and pod.phase == "Running"]
+            assert not (remaining and begun), f"{begun} run beside {remaining}"
+            return pods
+
+        async def leader_goes() -> bool:
+            return (await look())["demo-0"].deleting
+
+        async def only_the_leader_is_left() -> bool:
+            return {name: pod.metadata.uid for name, pod in (await look()).items()} == {"demo-0": old["demo-0"]}
+
+        async def back() -> bool:
+            pods = await look()
+            return all((pod := pods.get(name)) and pod.metadata.uid != old[name] and pod.running_and_ready for name in names)
+
+        await plane.wait_for(leader_goes, timeout=DETECTED)
+        await plane.wait_for(only_the_leader_is_left, timeout=60, what="the names of the workers are free")
+        await plane.sleep(60)
+        assert await only_the_leader_is_left()
+        await plane.delete_pod("demo-0", grace=0)
+        await plane.wait_for(back, timeout=15, what="the whole group is back")
+        assert dead not in {pod.spec.node_name for pod in (await plane.pods()).values()}
+
+
 async def test_none_replaces_only_what_was_on_the_node(plane: Plane) -> None:
     """Behaviour 50."""
     async with plane:

@@ -57,6 +57,30 @@ async def _lose(plane: Plane, name: str, how: str) -> None:
         await plane.delete_pod(name, grace=0 if how == "forced" else None, propagation=propagation)
 
 
+async def test_failed_and_deleted_pods_come_back_within_seconds(plane: Plane) -> None:
+    """Case C11 as it was reported, in one life: restarted in place, then failed, then another deleted; each time exactly that pod
+    is replaced, within 10 s, and the number of pods is right again."""
+    async with plane:
+        await plane.apply(lws_manifest(policy="None", worker=QUICK))
+        old = await plane.wait_available()
+        await plane.faults.crash(NAMESPACE, "demo-0-1")
+        await plane.wait_for(lambda: _restarted(plane, "demo-0-1"))
+        assert await plane.uids() == old
+        await plane.faults.fail_pod(NAMESPACE, "demo-0-1")
+        first = await plane.wait_recreated(old, ["demo-0-1"], timeout=10)
+        assert {name for name, uid in first.items() if uid != old[name]} == {"demo-0-1"}
+        await plane.delete_pod("demo-0-2")
+        second = await plane.wait_recreated(first, ["demo-0-2"], timeout=10)
+        assert second.keys() == old.keys()
+        assert {name for name, uid in second.items() if uid != first[name]} == {"demo-0-2"}
+
+
+QUICK = pod_template(
+    annotations={"sandbox.regroup.dev/start-delay": "50ms", "sandbox.regroup.dev/ready-delay": "50ms"},
+    container={"imagePullPolicy": "Never"},
+)
+
+
 async def test_scaling_down_takes_the_workers_along(plane: Plane) -> None:
     """Behaviour 52, B29, case C10 last step: the sets that outlive their leaders do not outlive their groups."""
     async with plane:
@@ -67,7 +91,7 @@ async def test_scaling_down_takes_the_workers_along(plane: Plane) -> None:
         assert sorted(await plane.sets()) == ["demo", "demo-0"]
         assert {name: old[name] for name in group_names(0)} == await plane.uids()
         await plane.patch_lws("demo", {"replicas": 0})
-        await plane.wait_for(lambda: _only(plane, []), timeout=15)
+        await plane.wait_for(lambda: _only(plane, []), timeout=10)
         await plane.patch_lws("demo", {"replicas": 1})
         await plane.wait_available()
 

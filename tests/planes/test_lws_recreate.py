@@ -1,10 +1,14 @@
 """RecreateGroupOnPodRestart: spec/leaderworkerset.md 5.1, 5.2, behaviours 32-46."""
 
+import asyncio
+from contextlib import suppress
+
 import pytest
 from tests.planes.plane import NAMESPACE, Plane, Recorded, group_names, lws_manifest, pod_template
 
 from regroup.kube.resources import PODS
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.wire.errors import NotFound
 
 
 def leader_deletions(plane: Plane, *, since: int, leader: str = "demo-0") -> list[Recorded]:
@@ -143,7 +147,21 @@ async def test_a_failed_pod_is_replaced_with_its_group(plane: Plane, failing: st
         await plane.apply(lws_manifest(size=2))
         old = await plane.wait_available()
         await plane.faults.fail_pod(NAMESPACE, failing, reason="Evicted")
-        new = await plane.wait_recreated(old, group_names(size=2), timeout=30)
+        new = await plane.wait_recreated(old, group_names(size=2), timeout=15)
+        await plane.sleep(30)
+        assert await plane.uids() == new
+        assert len(await plane.events("RecreateGroup")) == (1 if failing == "demo-0-1" else 0), "a failed leader is its set's"
+
+
+@pytest.mark.parametrize("failing", ["demo-0", "demo-0-1"])
+async def test_a_failed_pod_that_says_nothing_of_its_containers(plane: Plane, failing: str) -> None:
+    """Case C14 as reported: phase Failed and Evicted without any container status."""
+    async with plane:
+        await plane.apply(lws_manifest(size=2))
+        old = await plane.wait_available()
+        gone = {"phase": "Failed", "reason": "Evicted", "message": "", "containerStatuses": None, "conditions": None}
+        await plane.client.merge_patch(PODS, failing, {"status": gone}, namespace=NAMESPACE, subresource="status")
+        new = await plane.wait_recreated(old, group_names(size=2), timeout=15)
         await plane.sleep(30)
         assert await plane.uids() == new
 
@@ -167,19 +185,54 @@ async def test_an_old_group_keeps_its_policy_until_its_turn(plane: Plane) -> Non
         assert leader_deletions(plane, since=mark) == []
 
 
+SHM = pod_template(
+    container={"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]},
+    volumes=[{"name": "shm", "emptyDir": {"medium": "Memory"}}],
+)
+
+
+async def _poison(plane: Plane, pod: str, uid: str) -> None:
+    """From now on every start of a container in this very pod ends after a moment: what it left in its volume is still there."""
+    crashed = 0
+    while True:
+        found = (await plane.pods()).get(pod)
+        if found is None or found.metadata.uid != uid:
+            return
+        if not found.deleting and found.phase == "Running" and found.restarts == crashed:
+            with suppress(NotFound):
+                await plane.faults.crash(NAMESPACE, pod, exit_code=139)
+            crashed += 1
+        await plane.sleep(0.5)
+
+
 async def test_a_poisoned_volume_goes_with_the_pod(plane: Plane) -> None:
-    """Case C19: new pods, so new emptyDir volumes; Ready again, and no second recreation."""
-    worker = pod_template(
-        container={"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]},
-        volumes=[{"name": "shm", "emptyDir": {"medium": "Memory"}}],
-    )
+    """Case C19: new pods, so new emptyDir volumes; Ready again within 20 s, and no second recreation."""
     async with plane:
-        await plane.apply(lws_manifest(size=2, worker=worker))
+        await plane.apply(lws_manifest(size=2, worker=SHM))
         old = await plane.wait_available()
-        await plane.faults.crash(NAMESPACE, "demo-0-1", exit_code=139)
+        poison = asyncio.create_task(_poison(plane, "demo-0-1", old["demo-0-1"]))
         new = await plane.wait_recreated(old, group_names(size=2), timeout=20)
+        await poison
         await plane.sleep(30)
         assert await plane.uids() == new
+        assert len(await plane.events("RecreateGroup")) == 1
+
+
+async def test_a_poisoned_volume_under_none(plane: Plane) -> None:
+    """Case C19, second policy: the container fails again and again in its pod; the operator writes nothing to any pod."""
+    async with plane:
+        await plane.apply(lws_manifest(size=2, policy="None", worker=SHM))
+        old = await plane.wait_available()
+        mark = len(plane.requests)
+        poison = asyncio.create_task(_poison(plane, "demo-0-1", old["demo-0-1"]))
+
+        async def crashed_often() -> bool:
+            return (await plane.pods())["demo-0-1"].restarts >= 3
+
+        await plane.wait_for(crashed_often, timeout=120)
+        poison.cancel()
+        assert await plane.uids() == old
+        assert [str(entry) for entry in plane.writes(since=mark) if "/pods" in entry.request.path] == []
 
 
 async def test_the_status_tells_the_loss(plane: Plane) -> None:
