@@ -1,4 +1,4 @@
-"""``regroup explain``: what the operator sees of each group and would do now, and why. Reads only."""
+"""``regroup explain``: what the operator sees of each group or Instance and would do now, and why. Reads only."""
 
 import asyncio
 import json
@@ -12,14 +12,25 @@ from rich.table import Table
 
 from regroup.cli.connection import access, cluster_options, connected
 from regroup.cli.errors import CommandFailed
+from regroup.cli.explain_service import show_service
 from regroup.cli.values import kind_and_name, namespace
 from regroup.leaderworkerset.controller.explain_query import Explanation, NoSuchGroup, explain
 from regroup.leaderworkerset.controller.setup import Settings
 from regroup.leaderworkerset.explain import GroupReport
+from regroup.omenative.controller.explain_query import ServiceExplanation
+from regroup.omenative.controller.explain_query import explain as explain_service
+from regroup.operator.config import CONFIG_NAMESPACE
 from regroup.runtime.clock import SystemClock
 from regroup.wire.kubeconfig import ClusterAccess
 
-_KINDS = {"lws": "lws", "leaderworkerset": "lws", "leaderworkersets": "lws"}
+_KINDS = {
+    "lws": "lws",
+    "leaderworkerset": "lws",
+    "leaderworkersets": "lws",
+    "isvc": "isvc",
+    "inferenceservice": "isvc",
+    "inferenceservices": "isvc",
+}
 _COLOURS = {
     "Running": "green",
     "Starting": "yellow",
@@ -31,8 +42,8 @@ _COLOURS = {
 }
 
 
-def _target(_: click.Context, __: click.Parameter, value: str) -> str:
-    return kind_and_name(value, kinds=_KINDS)[1]
+def _target(_: click.Context, __: click.Parameter, value: str) -> tuple[str, str]:
+    return kind_and_name(value, kinds=_KINDS)
 
 
 @click.command(
@@ -41,13 +52,23 @@ def _target(_: click.Context, __: click.Parameter, value: str) -> str:
 Examples:
   regroup explain lws/demo                         every group: state, decision, rule, reason
   regroup explain lws/demo --group 1               one group with its pods and the facts
-  regroup explain lws/demo -n inference -o json    for scripts""",
+  regroup explain lws/demo -n inference -o json    for scripts
+  regroup explain isvc/qwen3-0-6b -n qwen3-native  every Instance: phase, what comes next, rule, reason
+  regroup explain isvc/qwen3-0-6b --details        with its pods and the writes of the next pass""",
 )
-@click.argument("target", metavar="lws/NAME", callback=_target)
+@click.argument("target", metavar="lws/NAME|isvc/NAME", callback=_target)
 @cluster_options
 @click.option("-n", "--namespace", callback=namespace, help="Namespace of the object. [default: the context's]")
 @click.option("--group", metavar="N", help="Only this group, with its pods and facts.")
+@click.option("--details", is_flag=True, help="With pods and facts of all.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--config-namespace",
+    default=CONFIG_NAMESPACE,
+    show_default=True,
+    callback=namespace,
+    help="Of an InferenceService: where the operator's ConfigMap is.",
+)
 @click.option(
     "--node-loss-grace",
     default=Settings().node_loss_grace,
@@ -58,24 +79,42 @@ Examples:
 )
 def command(
     *,
-    target: str,
+    target: tuple[str, str],
     kubeconfig: str | None,
     context: str | None,
     namespace: str | None,
     group: str | None,
+    details: bool,
     output: str,
+    config_namespace: str,
     node_loss_grace: float,
 ) -> None:
-    """Say what the operator sees and would do for each group, and why."""
+    """Say what the operator sees and would do for each group or Instance, and why."""
+    kind, name = target
+    if kind == "isvc" and group is not None:
+        raise click.UsageError("--group: an InferenceService has Instances, which --details shows all of")
     cluster = access(kubeconfig, context)
+    where = namespace or cluster.namespace
+    # A pipe has no width of its own: long sentences stay on their line there.
+    console = Console(width=None if sys.stdout.isatty() else 220)
+    if kind == "isvc":
+        service = asyncio.run(_ask_service(cluster, where, name, config_namespace=config_namespace))
+        if output == "json":
+            click.echo(json.dumps(service.to_dict(), indent=2))
+        else:
+            show_service(service, console, details=details)
+        return
     settings = Settings(node_loss_grace=node_loss_grace)
-    explanation = asyncio.run(_ask(cluster, namespace or cluster.namespace, target, group=group, settings=settings))
+    explanation = asyncio.run(_ask(cluster, where, name, group=group, settings=settings))
     if output == "json":
         click.echo(json.dumps(explanation.to_dict(), indent=2))
         return
-    # A pipe has no width of its own: long sentences stay on their line there.
-    width = None if sys.stdout.isatty() else 220
-    show(explanation, Console(width=width), details=group is not None)
+    show(explanation, console, details=details or group is not None)
+
+
+async def _ask_service(cluster: ClusterAccess, namespace: str, name: str, *, config_namespace: str) -> ServiceExplanation:
+    async with connected(cluster, user_agent="regroup-explain", doing=f"reading isvc/{name} in namespace {namespace}") as client:
+        return await explain_service(client, namespace, name, clock=SystemClock(), config_namespace=config_namespace)
 
 
 async def _ask(cluster: ClusterAccess, namespace: str, name: str, *, group: str | None, settings: Settings) -> Explanation:
