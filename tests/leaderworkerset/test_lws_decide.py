@@ -304,6 +304,12 @@ class TestExhaustion:
         assert isinstance(decision, Release)
         assert [one.name for one in decision.pods] == ["demo-0-1", "demo-0-2", "demo-0"]
 
+    def test_released_with_the_namespace(self) -> None:
+        """Behaviours 98, 99: Kubernetes empties a namespace of its pods before it deletes the LeaderWorkerSet."""
+        decision = decide(exhausted(owner=Owner("lws-uid", deleting=True, namespace_deleting=True)), NOW)
+        assert isinstance(decision, Release)
+        assert "namespace that is being deleted" in decision.why
+
     def test_no_finalizer_outside_exhausted_groups(self) -> None:
         """Case C127: what is left of an exhausted group under a new leader, or under none, is let go."""
         assert isinstance(decide(view(workers=(retained(1), pod(2))), NOW), Release)

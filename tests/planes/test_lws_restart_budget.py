@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_template
 
-from regroup.kube.resources import PODS
+from regroup.kube.resources import NAMESPACES, PODS
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.wire.errors import NotFound
 
 GROUP = group_names(0, size=2)
 
@@ -170,6 +171,25 @@ async def test_a_request_from_before_does_not_recover(plane: Plane) -> None:
         await plane.sleep(20)
         assert await retained(plane, 0)
         assert keys.RECOVER not in (await plane.pods())["demo-0"].metadata.annotations
+
+
+async def test_a_retained_group_goes_with_its_namespace(plane: Plane) -> None:
+    """Behaviours 98, 99, spec 5.6.5: Kubernetes takes the pods out of a namespace before it touches a LeaderWorkerSet there, and
+    retained pods wait for theirs: the namespace itself has to be what lets them go."""
+    async with plane:
+        await plane.apply(budget(0))
+        await plane.wait_available()
+        await exhaust(plane, "demo-0-1")
+        await plane.client.delete(NAMESPACES, NAMESPACE)
+
+        async def gone() -> bool:
+            try:
+                await plane.client.get(NAMESPACES, NAMESPACE)
+            except NotFound:
+                return True
+            return False
+
+        await plane.wait_for(gone, timeout=120, what="the namespace is gone")
 
 
 @pytest.mark.parametrize("limit", [5, None])

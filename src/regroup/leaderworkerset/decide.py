@@ -32,6 +32,9 @@ from regroup.leaderworkerset.start_state import Start, as_it_was, expected_size,
 from regroup.leaderworkerset.upkeep import upkeep
 from regroup.leaderworkerset.view import GroupView, Rules, is_exhausted, is_retained, revision_of, wants_recovery, worker_index
 
+RETAINED = "lws 5.6.2"
+"""The rule of a group that is kept until somebody recovers it or takes it away."""
+
 
 def decide(view: GroupView, now: datetime) -> Decision:
     """The one decision for this view at this moment."""
@@ -69,6 +72,8 @@ def _torn_down(view: GroupView, now: datetime) -> Decision | None:
     if owner is not None and not owner.deleting:
         return None
     state = "does not exist" if owner is None else "is being deleted"
+    if owner is not None and owner.namespace_deleting:
+        state = "is in a namespace that is being deleted"
     held = _retained(view)
     if held:
         return Release(rule="lws 5.6.5", why=f"the LeaderWorkerSet {state}", pods=held)
@@ -109,7 +114,7 @@ def _exhausted(view: GroupView, now: datetime) -> Decision | None:
             pods=_retained(view),
         )
     return Wait(
-        rule="lws 5.6.2",
+        rule=RETAINED,
         why=f"the group used up its restart budget and is retained; to recover it, annotate pod {leader.metadata.name}",
     )
 

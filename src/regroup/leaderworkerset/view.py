@@ -161,6 +161,8 @@ class Owner:
     uid: str
     deleting: bool = False
     replicas: int = 1
+    namespace_deleting: bool = False
+    """Its namespace is being deleted, so it will be too; ``deleting`` is set as well then."""
 
 
 @dataclass(frozen=True, slots=True)

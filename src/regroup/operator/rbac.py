@@ -34,6 +34,8 @@ def workload_rules(provider: Provider = Provider.NONE) -> list[Rule]:
         _rule("", ["pods"], [*_READ, "create", "patch", "update", "delete", "deletecollection"]),
         _rule("", ["pods/status"], ["patch"]),
         _rule("", ["pods/finalizers"], ["update"]),
+        # Whether a namespace is being deleted: retained groups then go as well.
+        _rule("", ["namespaces"], ["get"]),
         _rule("", ["services"], [*_READ, "create", "patch", "update", "delete"]),
         _rule("apps", ["statefulsets"], [*_READ, "create", "patch", "update", "delete"]),
         _rule("apps", ["statefulsets/finalizers"], ["update"]),

@@ -8,9 +8,10 @@ from typing import TypeVar
 import structlog
 from msgspec import structs
 
+from regroup.kube.meta import ObjectView
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
-from regroup.kube.resources import NODES, PODS
+from regroup.kube.resources import NAMESPACES, NODES, PODS
 from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.memory import Departures, Groups
@@ -19,7 +20,7 @@ from regroup.leaderworkerset.controller.podwrites import Overtaken
 from regroup.leaderworkerset.controller.stores import Stores
 from regroup.leaderworkerset.controller.tallies import Tallies
 from regroup.leaderworkerset.controller.target import Target
-from regroup.leaderworkerset.decide import decide
+from regroup.leaderworkerset.decide import RETAINED, decide
 from regroup.leaderworkerset.decisions import Admit, CreateWorkers, Decision, Defer, Force, PodId, Stay, Wait
 from regroup.leaderworkerset.facts import summarize
 from regroup.leaderworkerset.keys import GATE, LEADERWORKERSETS
@@ -29,7 +30,7 @@ from regroup.runtime.clock import Clock
 from regroup.runtime.controller import Result
 from regroup.runtime.expectations import Expectations
 from regroup.wire.client import Client
-from regroup.wire.errors import NotFound
+from regroup.wire.errors import Forbidden, NotFound
 from regroup.wire.resource import Resource
 
 T = TypeVar("T")
@@ -38,6 +39,8 @@ _SOON = 1.0
 """Seconds until another look where the cluster was faster than our cache, or where a name is still taken."""
 _LONG = 20.0
 """Seconds after which a worker pod that is not made is looked into."""
+_RETAINED_LOOK = 30.0
+"""Seconds between two looks at the namespace of retained groups."""
 _BEHIND = 0.5
 _FALLBACK = 10.0
 """Seconds until a group that waits for others is looked at again even if no event comes (4.3)."""
@@ -78,6 +81,8 @@ class GroupLooks:
         self._gangs = gangs
         self._told: dict[GroupKey, tuple[str, str]] = {}
         self._missing: dict[GroupKey, float] = {}
+        self._asked: dict[str, float] = {}
+        """When a namespace with a retained group was seen to stay."""
         self._log = structlog.get_logger("leaderworkerset.group")
 
     async def look(self, key: GroupKey) -> Result:
@@ -100,6 +105,7 @@ class GroupLooks:
             # Across these reads the cache may have moved on as well: the view is built anew on both.
             view = self._observer.group(key, fresh=fresh)
             decision = decide(view, self._clock.now())
+        view, decision = await self._end_with_namespace(view, decision)
         target = Target(view, lws, self._observer.at_revision(lws, view.revision) if lws is not None else None)
         decision = await self._find_squatter(key, decision)
         try:
@@ -136,6 +142,22 @@ class GroupLooks:
         self._tallies.count(key, decision)
         if isinstance(decision, Admit):
             await self._go_on(key, target)
+
+    async def _end_with_namespace(self, view: GroupView, decision: Decision) -> tuple[GroupView, Decision]:
+        """A retained group goes with its namespace (5.6.5). Kubernetes takes all pods out of a namespace before it deletes
+        anything else there, so retained pods and their LeaderWorkerSet would wait for each other for ever."""
+        namespace, now = view.key.namespace, self._clock.monotonic()
+        if decision.rule != RETAINED or view.owner is None or now - self._asked.get(namespace, -_RETAINED_LOOK) < _RETAINED_LOOK:
+            return view, decision
+        try:
+            found = await self._get(NAMESPACES, namespace, ObjectView)
+        except Forbidden:  # rights of an earlier version: then a person has to delete the LeaderWorkerSet first
+            found = None
+        if found is None or not found.metadata.deleting:
+            self._asked = {name: at for name, at in self._asked.items() if now - at < _RETAINED_LOOK} | {namespace: now}
+            return view, decision
+        view = replace(view, owner=replace(view.owner, deleting=True, namespace_deleting=True))
+        return view, decide(view, self._clock.now())
 
     async def _find_squatter(self, key: GroupKey, decision: Decision) -> Decision:
         """A member that its set cannot make for long: look once a while whether a stranger has its name (C104). Such a pod need
@@ -197,6 +219,8 @@ class GroupLooks:
         if decision.again_at is not None:
             # Never zero: a timer that fires a moment early must come back, not spin (case C38).
             return Result(requeue_after=max(0.01, (decision.again_at - self._clock.now()).total_seconds()))
+        if decision.rule == RETAINED:
+            return Result(requeue_after=_RETAINED_LOOK)
         if isinstance(decision, Wait) and decision.rule in _POLLED:
             return Result(requeue_after=_FALLBACK)
         return Result()
