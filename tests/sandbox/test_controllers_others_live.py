@@ -22,6 +22,7 @@ from regroup.sandbox.controllers import (
     deployment,
     disruption,
     endpointslice,
+    ephemeral,
     garbage,
     namespace,
     podgc,
@@ -117,6 +118,55 @@ async def test_a_deleted_namespace_without_held_objects_goes() -> None:
         assert await plane.find(NAMESPACES, "team", namespace=None) is None
         assert await plane.names(CONFIGMAPS, namespace="team") == []
         assert await plane.names(CONFIGMAPS) == ["a", "b"]
+
+
+SCRATCH: dict[str, Any] = {
+    "name": "scratch",
+    "ephemeral": {
+        "volumeClaimTemplate": {
+            "metadata": {"labels": {"team": "blue"}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+    },
+}
+
+
+async def test_an_ephemeral_volume_has_a_claim_for_the_pods_life() -> None:
+    """The claim is named after pod and volume, owned by the pod, bound, and goes with it; a new pod gets a new one."""
+    async with control_plane(ephemeral.setup, volumebinder.setup, garbage.setup) as plane:
+        uids = set()
+        for _ in range(2):
+            made = await plane.create(PODS, pod("a", volumes=[SCRATCH]))
+            await plane.create(PODS, pod("plain"))
+            await plane.settle()
+            assert await plane.names(PERSISTENT_VOLUME_CLAIMS) == ["a-scratch"]
+            claim = await plane.get(PERSISTENT_VOLUME_CLAIMS, "a-scratch")
+            assert [owner["uid"] for owner in claim["metadata"]["ownerReferences"]] == [made["metadata"]["uid"]]
+            assert (claim["metadata"]["labels"], claim["status"]["phase"]) == ({"team": "blue"}, "Bound")
+            uids.add(claim["metadata"]["uid"])
+            for name in ("a", "plain"):
+                await plane.finish(name)
+            await plane.settle()
+            assert await plane.names(PERSISTENT_VOLUME_CLAIMS) == []
+        assert len(uids) == 2
+
+
+async def test_a_claim_of_somebody_else_is_not_taken_for_an_ephemeral_volume() -> None:
+    """A claim that has the name already is left alone and told in an event; when it goes, the pod gets its own."""
+    async with control_plane(ephemeral.setup) as plane:
+        body = {"metadata": {"name": "a-scratch"}, "spec": SCRATCH["ephemeral"]["volumeClaimTemplate"]["spec"]}
+        other = await plane.create(PERSISTENT_VOLUME_CLAIMS, body)
+        made = await plane.create(PODS, pod("a", volumes=[SCRATCH]))
+        await plane.settle(30)
+        found = await plane.get(PERSISTENT_VOLUME_CLAIMS, "a-scratch")
+        assert found["metadata"]["uid"] == other["metadata"]["uid"]
+        assert "ownerReferences" not in found["metadata"]
+        (event,) = [event for event in await plane.list(EVENTS) if event["reason"] == "FailedBinding"]
+        assert "a-scratch was not created for pod default/a (pod is not owner)" in event["note"]
+        await plane.client.delete(PERSISTENT_VOLUME_CLAIMS, "a-scratch", namespace="default")
+        await plane.settle(2)
+        found = await plane.get(PERSISTENT_VOLUME_CLAIMS, "a-scratch")
+        assert [owner["uid"] for owner in found["metadata"]["ownerReferences"]] == [made["metadata"]["uid"]]
 
 
 async def test_events_go_with_their_namespace() -> None:

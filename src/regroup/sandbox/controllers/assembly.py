@@ -8,6 +8,7 @@ from regroup.sandbox.controllers import (
     deployment,
     disruption,
     endpointslice,
+    ephemeral,
     garbage,
     namespace,
     podgc,
@@ -26,6 +27,7 @@ COMPONENTS: tuple[tuple[str, Callable[..., None]], ...] = (
     (deployment.NAME, deployment.setup),
     (disruption.NAME, disruption.setup),
     (volumebinder.NAME, volumebinder.setup),
+    (ephemeral.NAME, ephemeral.setup),
 )
 
 
