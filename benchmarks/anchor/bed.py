@@ -92,7 +92,7 @@ class Bed(RealPlane):
 
     async def settle(self) -> None:
         """Wait until nothing is written any more."""
-        await self.sleep(QUIET)
+        await self.sleep(QUIET, exact=True)
         self.check()
 
     async def create(self, *, replicas: int, size: int, name: str = SET, **options: Any) -> float:

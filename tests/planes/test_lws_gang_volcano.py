@@ -21,7 +21,9 @@ REQUESTS = {"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits"
 @pytest.fixture(params=[pytest.param("sandbox", marks=pytest.mark.looptime), pytest.param("real", marks=pytest.mark.real)])
 def volcano(request: pytest.FixtureRequest) -> Plane:
     """A plane whose operator is told to have gangs placed by Volcano. The API is not there yet."""
-    return SandboxPlane(settings=SETTINGS) if request.param == "sandbox" else RealPlane(nodes=6, settings=SETTINGS)
+    if request.param == "sandbox":
+        return SandboxPlane(settings=SETTINGS)
+    return RealPlane(nodes=6, settings=SETTINGS, shared=request.getfixturevalue("shared_control"))
 
 
 async def pod_groups(plane: Plane) -> dict[str, dict[str, Any]]:

@@ -35,13 +35,13 @@ async def test_a_young_group_waits_for_the_rest(plane: Plane) -> None:
         (event,) = await plane.events("GroupRestartBackoff")
         assert (event.type, event.count) == ("Warning", 1)
         assert "restart count 0" in event.note
-        await plane.sleep(20 - await leader_age(plane))
+        await plane.sleep(20 - await leader_age(plane), exact=True)
         pods = await plane.pods()
         assert pods["demo-0"].metadata.uid == old["demo-0"], "the leader stays"
         assert not pods["demo-0"].deleting
         assert pods["demo-0-1"].metadata.uid != old["demo-0-1"], "the set made a replacement meanwhile"
         assert keys.RESTART_COUNTS not in (await plane.lws()).metadata.annotations
-        await plane.sleep(29 - await leader_age(plane))
+        await plane.sleep(29 - await leader_age(plane), exact=True)
         assert not (await plane.pods())["demo-0"].deleting
         await plane.sleep(2.5)
         new = await plane.wait_recreated(old, GROUP)
@@ -55,7 +55,7 @@ async def test_an_old_group_does_not_wait(plane: Plane) -> None:
         await plane.apply(backoff(2, 8, limit=2))
         uids = await plane.wait_available()
         for _ in range(2):
-            await plane.sleep(20)
+            await plane.sleep(10, exact=True)
             began = plane.clock.monotonic()
             await plane.faults.crash(NAMESPACE, "demo-0-1")
             uids = await plane.wait_recreated(uids, GROUP)
@@ -74,14 +74,14 @@ async def test_an_old_group_does_not_wait(plane: Plane) -> None:
 async def test_an_operator_restart_during_the_wait(plane: Plane) -> None:
     """Behaviour 133, case C134 e: the decision is on the leader; it is due when it was due."""
     async with plane:
-        await plane.apply(backoff(60, 300))
+        await plane.apply(backoff(20, 300))
         old = await plane.wait_available()
         await plane.delete_pod("demo-0-1")
         await plane.wait_for(lambda: plane.events("GroupRestartBackoff"))
         await plane.stop_operator()
         await plane.sleep(10)
         await plane.start_operator()
-        await plane.sleep(58 - await leader_age(plane))
+        await plane.sleep(18 - await leader_age(plane), exact=True)
         assert not (await plane.pods())["demo-0"].deleting
         await plane.sleep(4)
         await plane.wait_recreated(old, GROUP)
@@ -103,13 +103,13 @@ async def test_removed_during_the_wait(plane: Plane) -> None:
 async def test_a_user_replaces_the_group_during_the_wait(plane: Plane) -> None:
     """Case C36: the timer of the old leader does not hit the new one, and nothing was counted."""
     async with plane:
-        await plane.apply(backoff(60, 60))
+        await plane.apply(backoff(20, 20))
         old = await plane.wait_available()
         await plane.faults.crash(NAMESPACE, "demo-0-1")
         await plane.wait_for(lambda: plane.events("GroupRestartBackoff"))
         await plane.delete_pod("demo-0", grace=0)
         new = await plane.wait_recreated(old, GROUP)
-        await plane.sleep(120)
+        await plane.sleep(40, exact=True)
         assert await plane.uids() == new
         assert keys.RESTART_COUNTS not in (await plane.lws()).metadata.annotations
         for entry in plane.deletions():
