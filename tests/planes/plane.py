@@ -33,6 +33,7 @@ _RESOURCES: Mapping[str, Resource] = {
     "StatefulSet": STATEFULSETS,
 }
 _POLL = 0.1
+_OWN_AFFAIRS = ("/events", "/leases", "/admissionregistration.k8s.io/")
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -46,9 +47,9 @@ class Recorded:
 
     @property
     def writes(self) -> bool:
-        """Changes something of the workload: events and leases are left out."""
+        """Changes something of the workload: events, leases and the registration of webhooks are left out."""
         path = self.request.path
-        return self.request.method in WRITES and "/events" not in path and "/leases" not in path
+        return self.request.method in WRITES and not any(part in path for part in _OWN_AFFAIRS)
 
     @property
     def body(self) -> Any:
@@ -123,6 +124,8 @@ def status_response(
 class Plane(ABC):
     """A control plane with the operator on it. ``async with plane:`` is its life."""
 
+    slow_start = "60s"
+    """How long the containers take that a suite wants to start slowly: longer than two restarts of another one."""
     client: Client
     """The user's hands: not the operator's."""
     faults: Faults

@@ -7,6 +7,7 @@ and every later one, with its last log lines.
 from contextlib import suppress
 from typing import Self
 
+from tests.planes.placing import SchedulerFaults
 from tests.planes.plane import NAMESPACE, end
 from tests.planes.realplane.controlplane import ControlPlane, Options, PlaneFailed
 from tests.planes.socket_plane import SocketPlane, free_port
@@ -14,7 +15,6 @@ from tests.planes.wiping import NotWiped, wipe
 
 from regroup.kube.resources import NAMESPACES
 from regroup.leaderworkerset.controller.setup import Settings
-from regroup.sandbox.faults import Faults
 from regroup.wire.errors import AlreadyExists, WireError
 from regroup.wire.kubeconfig import ClusterAccess, Identity
 
@@ -59,6 +59,7 @@ class RealPlane(SocketPlane):
     ) -> None:
         super().__init__(nodes=nodes, seed=seed, settings=settings)
         self._shared = shared
+        self._placing: SchedulerFaults | None = None
         if shared is None:
             self.control = ControlPlane(options=options)
 
@@ -69,7 +70,7 @@ class RealPlane(SocketPlane):
             self.control.__enter__()  # not in a thread: the children are tied to the life of the thread that starts them
         try:
             self.client = self.new_client(name="kubectl")
-            self.faults = Faults(self.client, clock=self.clock)
+            self.faults = self._placing = SchedulerFaults(self.client, clock=self.clock)
             await self.install()
             await self.start_nodes()
             with suppress(AlreadyExists):  # from an earlier test on the same control plane
@@ -96,6 +97,8 @@ class RealPlane(SocketPlane):
 
     async def _end(self) -> None:
         await self.end_operators()
+        if self._placing is not None:
+            await self._placing.close()
         if self._kubelets is not None:
             await end(self._kubelets)
         try:

@@ -28,7 +28,7 @@ async def test_a_started_group_is_recreated(plane: Plane) -> None:
 async def test_a_slow_start_is_left_alone_and_forgiven(plane: Plane) -> None:
     """Behaviours 54, 63, case C06: restarts while a sibling starts are skipped for good, without a GroupUnschedulable event."""
     async with plane:
-        slow = pod_template(annotations={"sandbox.regroup.dev/start-delay": "60s"})
+        slow = pod_template(annotations={"sandbox.regroup.dev/start-delay": plane.slow_start})
         await plane.apply(lws_manifest(policy=POLICY, worker=slow, leader=pod_template()))
 
         async def leader_runs() -> bool:
@@ -56,7 +56,7 @@ async def test_a_slow_start_is_left_alone_and_forgiven(plane: Plane) -> None:
 async def test_the_other_policy_does_recreate(plane: Plane) -> None:
     """Case C06 step 2."""
     async with plane:
-        slow = pod_template(annotations={"sandbox.regroup.dev/start-delay": "60s"})
+        slow = pod_template(annotations={"sandbox.regroup.dev/start-delay": plane.slow_start})
         await plane.apply(lws_manifest(worker=slow, leader=pod_template()))
 
         async def leader_runs() -> bool:
@@ -118,7 +118,7 @@ async def test_leaders_without_a_place_are_reported(plane: Plane, policy: str) -
 async def test_the_deprecated_annotation(plane: Plane) -> None:
     """Behaviour 66: its presence guards RecreateGroupOnPodRestart."""
     async with plane:
-        slow = pod_template(annotations={"sandbox.regroup.dev/start-delay": "60s"})
+        slow = pod_template(annotations={"sandbox.regroup.dev/start-delay": plane.slow_start})
         note = {"leaderworkerset.sigs.k8s.io/experimental-recreate-group-after-start": ""}
         await plane.apply(lws_manifest(worker=slow, leader=pod_template(), annotations=note))
 

@@ -64,7 +64,8 @@ async def wipe(client: Client, *, nodes: bool = True, definitions: bool = True) 
     for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         for one in (await client.list_all(resource, type=ObjectView)).items:
             if one.metadata.name.startswith("regroup"):
-                await client.delete(resource, one.metadata.name)
+                with suppress(NotFound):
+                    await client.delete(resource, one.metadata.name)
     if nodes:
         await _empty(client, NODES, None)
         await _empty(client, LEASES, NODE_LEASES)

@@ -76,7 +76,8 @@ async def test_a_headless_service_follows_its_pods() -> None:
 async def test_many_pods_at_once_never_get_a_second_slice() -> None:
     """Own writes that have not come back yet must not be made again."""
     async with control_plane(endpointslice.setup) as plane:
-        await plane.create(SERVICES, {"metadata": {"name": "web"}, "spec": {"clusterIP": "None", "selector": {"app": "web"}}})
+        spec = {"clusterIP": "None", "selector": {"app": "web"}, "publishNotReadyAddresses": True}  # the pods are on no node
+        await plane.create(SERVICES, {"metadata": {"name": "web"}, "spec": spec})
         for number in range(20):
             await plane.create(PODS, pod(f"p{number}"))
             await plane.pod_status(f"p{number}", ip=f"10.0.0.{number}")

@@ -45,6 +45,7 @@ class EndpointSlices:
         self.controller.watches(self._services, _own_key)
         self.controller.watches(self._pods, self._services_of_pod)
         self.controller.watches(self._slices, self._service_of_slice)
+        self.controller.watches(self._nodes, self._services_on_node)
 
     async def reconcile(self, key: Key) -> Result:
         """Bring the slices of one Service in line."""
@@ -115,6 +116,16 @@ class EndpointSlices:
         if change.new is None:
             self._expectations.note_gone(key, uid=meta.uid)
         return (key,)
+
+    def _services_on_node(self, change: Change[Node]) -> Iterable[Key]:
+        """A node that comes or goes brings its pods into the slices, or takes them out."""
+        if change.old is not None and change.new is not None:
+            return
+        name = change.object.metadata.name
+        spaces = {pod.metadata.namespace for pod in self._pods.store.values() if pod.spec.node_name == name}
+        for service in self._services.store.values():
+            if service.selects and service.metadata.namespace in spaces:
+                yield service.metadata.namespace, service.metadata.name
 
     def _services_of_pod(self, change: Change[Pod]) -> Iterable[Key]:
         if change.old is not None and change.new is not None and not _matters(change.old, change.new):

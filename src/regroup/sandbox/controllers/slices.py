@@ -151,10 +151,12 @@ def ports_of(service: Service, pod: Pod) -> Ports:
 def reconcile(
     service: Service, pods: Iterable[Pod], slices: Sequence[EndpointSlice], *, zones: Mapping[str, str]
 ) -> SliceChanges:
-    """The changes that bring the Service's slices in line. ``pods``: those that its selector matches; ``zones``: by node."""
+    """The changes that bring the Service's slices in line. ``pods``: those that its selector matches; ``zones``: by node, of all
+    nodes that there are. A pod on no node, or on one that is gone, is published only by a Service that publishes whatever is not
+    ready."""
     wanted: dict[Ports, dict[str, Endpoint]] = {}
     for pod in sorted(pods, key=lambda pod: pod.metadata.name):
-        if belongs(service, pod):
+        if belongs(service, pod) and (pod.spec.node_name in zones or service.spec.publish_not_ready_addresses):
             entry = endpoint(service, pod, zone=zones.get(pod.spec.node_name, ""))
             wanted.setdefault(ports_of(service, pod), {})[pod.metadata.uid] = entry
     drafts = [_Draft.of(entry) for entry in slices if not entry.metadata.deleting and entry.address_type == service.address_type]
@@ -240,6 +242,8 @@ def _body(service: Service, draft: _Draft) -> dict[str, Any]:
         metadata["name"] = draft.source.metadata.name
         metadata["resourceVersion"] = draft.source.metadata.resource_version
         metadata["uid"] = draft.source.metadata.uid
+        if draft.source.metadata.name.startswith(f"{service.metadata.name}-"):
+            metadata["generateName"] = f"{service.metadata.name}-"  # a replacement keeps only what it says
         if draft.source.metadata.annotations:
             metadata["annotations"] = dict(draft.source.metadata.annotations)
     return {

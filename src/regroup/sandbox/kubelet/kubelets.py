@@ -258,6 +258,7 @@ class Kubelets:
             self.ready.set()
             for mine in self._mine.values():
                 group.create_task(self._heartbeat(mine))
+            await asyncio.Event().wait()  # without any node too: it runs as long as the cluster
 
     async def _register(self, mine: _Node) -> None:
         """Create the node unless it is there from before, and report it once."""

@@ -83,7 +83,8 @@ class NodeLifecycle:
             self._heard.pop(name, None)
             self._seen.pop(name, None)
             self._writes.forget(node.metadata.uid)
-            return (name,)
+            # With the last node that was well all evictions end, on the nodes that are left as well.
+            return {name, *(other.metadata.name for other in self._nodes.store.values() if ready_status(other) != "True")}
         if change.old is not None and change.old.ready == change.new.ready and change.old.spec == change.new.spec:
             return ()
         self._heard.setdefault(name, self._clock.monotonic())
