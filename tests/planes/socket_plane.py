@@ -8,8 +8,10 @@ import asyncio
 import random
 import socket
 from abc import abstractmethod
+from contextlib import AsyncExitStack
 from typing import Any
 
+from tests.planes.gate import gate
 from tests.planes.plane import Plane, end, ready_or_dead
 from tests.planes.sandbox_plane import RecordingTransport
 
@@ -70,6 +72,7 @@ class SocketPlane(Plane):
         self._settings = settings or Settings(node_loss_grace=NODE_LOSS_GRACE)
         self._kubelets: asyncio.Task[None] | None = None
         self._standby: asyncio.Task[None] | None = None
+        self._gates = AsyncExitStack()
         self._clients: list[Client] = []
         self.token = ""
         """The operator's credentials."""
@@ -117,18 +120,21 @@ class SocketPlane(Plane):
         """No operator at all any more."""
         await super().stop_operator()
         await self._end_standby()
+        await self._gates.aclose()
 
     async def _started(self, client: Client, *, identity: str, leader_elect: bool) -> asyncio.Task[None]:
         """An operator whose webhooks are registered, and whose caches are filled if it leads."""
         self._clients.append(client)
         port = free_port()
+        # API servers keep connections open: a new gate for each operator, so that none leads to an old one.
+        door = await self._gates.enter_async_context(gate(self.line, target=port))
         config = OperatorConfig(
             identity=identity,
             leader_elect=leader_elect,
             host="127.0.0.1",
             metrics_port=None,
             webhook_port=port,
-            webhook_url=f"https://127.0.0.1:{port}",
+            webhook_url=f"https://127.0.0.1:{door}",
             node_loss_grace=self._settings.node_loss_grace,
             workers=self._settings.workers,
             scheduler_provider=self._settings.scheduler_provider,
@@ -137,7 +143,7 @@ class SocketPlane(Plane):
         operator = Operator(client, config=config, clock=self.clock, rng=self._rng)
         task = asyncio.create_task(operator.run(), name=identity)
         if leader_elect:
-            await self.wait_for(lambda: task.done() or self._registered(port), timeout=30, what="the standby is registered")
+            await self.wait_for(lambda: task.done() or self._registered(door), timeout=30, what="the standby is registered")
         else:
             await ready_or_dead(operator.ready, task)
         return task
