@@ -216,6 +216,8 @@ class Story(RuleBasedStateMachine):
         seen = view or world.view()
         outcome = world.operate(view=view, die=die)
         assert not outcome.problems, outcome.problems
+        # A pass that asks for the next one at once must have done something.
+        assert outcome.wake is None or outcome.wake > 0 or outcome.actions or outcome.status != seen.replica.status, outcome
         after = {row.index: row for row in world.status.rows}
         self._judge_rows(before, after, outcome, seen)
         if not stale:

@@ -457,3 +457,33 @@ def test_a_replacement_gets_an_index_of_its_own() -> None:
     assert len({row.index for row in world.status.rows}) == 3
     world.run(30)
     assert len(world.pods) == 6
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_failed_update_whose_pods_come_up_after_all(workers: int) -> None:
+    """5.4, 4.11: a gang keeps its operation, a single pod does not; both are Ready at the new revision when their pods are."""
+    world = settled(workers=workers, lifecycle=lifecycle("RecreatePod"))
+    block(world, "ErrImagePull")
+    target = world.roll("img:2")
+    world.until(lambda: world.row().phase == "Failed", limit=120)
+    row = world.row()
+    assert (row.operation is not None) == bool(workers)
+    kept = world.uids_of()
+    world.run(600, step=5)
+    assert world.uids_of() == kept
+    for pod in world.instance():
+        pod.blocked = ""
+    world.until(lambda: rolled(world, target), limit=60)
+    assert world.row().incarnation == row.incarnation
+    assert world.status.retry_blocks == ()
+
+
+def test_a_pod_that_is_lost_during_an_update_in_place() -> None:
+    """5.2: it cannot be patched any more: the rest of the way is a rebuild, one incarnation higher."""
+    world = settled(workers=1, lifecycle={"updateStrategy": {"type": "InPlaceIfPossible"}})
+    target = world.roll("img:2")
+    world.operate()
+    world.vanish(world.pod(0, "worker"))
+    world.until(lambda: rolled(world, target), limit=60)
+    assert world.row().incarnation == 2
+    assert {pod.container().image for pod in world.instance()} == {"img:2"}

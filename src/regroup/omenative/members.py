@@ -60,7 +60,8 @@ class Shapes:
         self._spec = _sizes(replica.spec.runners)
 
     def stored(self, name: str) -> Revision | None:
-        """The revision of that name, if it is stored."""
+        """The revision of that name, if it is stored and can be read: one that cannot is as good as gone."""
+        self.sizes(name)
         return self._by_name.get(name)
 
     def named(self, revision_hash: str) -> str:
@@ -79,7 +80,11 @@ class Shapes:
         if found is None:
             return self._spec
         if name not in self._read:
-            self._read[name] = _sizes(revisions.runners(found))
+            try:
+                self._read[name] = _sizes(revisions.runners(found))
+            except ValueError:
+                del self._by_name[name]
+                return self._spec
         return self._read[name]
 
     def slots(self, row: Row, revision: str, *, ordinal: int | None = None) -> tuple[Slot, ...]:

@@ -1,6 +1,7 @@
 """Which Instances an update takes, in which order, and how many at once (spec/omenative.md 4.3, 5.2, 5.3). Pure."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from regroup.omenative import evidence, gate, repair, retries
 from regroup.omenative.draft import Draft
@@ -56,8 +57,20 @@ def may_start(draft: Draft, row: Row) -> bool:
     if row.index in draft.decided or not takes(draft, row):
         return False
     if row.operation is None:
-        return row.phase in {READY, PENDING, FAILED}
+        return row.phase in {READY, PENDING} or (row.phase == FAILED and _rested(draft, row))
     return row.phase == FAILED and row.operation.target_revision != draft.plan.target
+
+
+def _rested(draft: Draft, row: Row) -> bool:
+    """A failure at the same revision is not tried again at once (9.28: "paced by requeue")."""
+    failed_at = row.last_failure.time if row.last_failure is not None else None
+    if failed_at is None or row.target_revision != draft.plan.target:
+        return True
+    again = failed_at + timedelta(seconds=draft.view.settings.live.requeue_operation)
+    if draft.now < again:
+        draft.wake_at(again)
+        return False
+    return True
 
 
 def strategy(draft: Draft, row: Row) -> str:
