@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from tests.leaderworkerset.lws_builders import NONE, NOW, node, pod, view
 
+from regroup.kube.pod import ContainerState, ContainerStatus, Waiting
 from regroup.leaderworkerset.explain import explain_group
 from regroup.leaderworkerset.facts import is_ready, summarize
 from regroup.leaderworkerset.keys import CLEANUP_FINALIZER, EXHAUSTED, RECREATE_PENDING
@@ -111,3 +112,32 @@ class TestSummary:
         summary = summarize(view(leader=pod(0, deleted=-600, claim=True), nodes=lost), now=NOW)
         assert summary is not None
         assert "PersistentVolumeClaim" in summary.blocked
+
+
+def test_what_a_group_still_lacks_is_named() -> None:
+    """A group that needs nothing of the operator and is not ready: the reason names the pods that are late and why, not all of a
+    large group."""
+    report = explain_group(view(workers=(pod(1), pod(2, phase="Pending", ready=False))), now=NOW)
+    assert report.why.startswith("the group has all that it needs; not ready yet: demo-0-2 (Pending: ")
+    workers = tuple(pod(index, ready=False) for index in range(1, 9))
+    large = view(workers=workers, rules=Rules(Policy.ON_POD_RESTART, size=9))
+    assert explain_group(large, now=NOW).why.endswith("demo-0-3 (Running, not ready) and 5 more")
+    assert explain_group(view(), now=NOW).why == "the group has all that it needs"
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "state"),
+    [
+        ("Pending", "ImagePullBackOff", "Pending: ImagePullBackOff"),
+        ("Pending", "ContainerCreating", "Pending: it is placed and starting"),
+        ("Running", "CrashLoopBackOff", "Running, not ready: CrashLoopBackOff"),
+    ],
+)
+def test_what_holds_a_container_up_is_named(phase: str, reason: str, state: str) -> None:
+    """As kubectl shows it: a wrong image or a crash loop is seen at a glance."""
+    held = pod(2, phase=phase, ready=False)
+    waiting = ContainerStatus(name="main", state=ContainerState(waiting=Waiting(reason=reason)))
+    late = msgspec.structs.replace(held, raw_status=msgspec.structs.replace(held.status, raw_container_statuses=(waiting,)))
+    report = explain_group(view(workers=(pod(1), late)), now=NOW)
+    assert report.members[2].state == state
+    assert f"demo-0-2 ({state})" in report.why

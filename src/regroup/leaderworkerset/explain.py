@@ -16,6 +16,11 @@ from regroup.leaderworkerset.start_state import expected_size, pending_because, 
 from regroup.leaderworkerset.view import GroupView, is_exhausted, is_gated, is_retained, worker_index
 from regroup.runtime.clock import timestamp
 
+_USUAL = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""What kubelets say of containers that merely start."""
+_NAMED = 3
+"""Pods that a reason names at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
@@ -74,7 +79,7 @@ def explain_group(view: GroupView, *, now: datetime) -> GroupReport:
         state=_state(view, decision),
         decision=decision.name,
         rule=decision.rule,
-        why=decision.why,
+        why=_why(view, decision),
         facts=tuple(decision.facts),
         policy=str(rules.policy) if rules is not None else "unknown",
         size=rules.size if rules is not None else 0,
@@ -112,6 +117,19 @@ def _state(view: GroupView, decision: Decision) -> str:
         size = expected_size(view.members, fallback=rules.size)
         return {"started": "NotReady"}.get(start_state(view.members, size=size).state, "Starting")
     return "Starting"
+
+
+def _why(view: GroupView, decision: Decision) -> str:
+    """The decision's own reason; where nothing is to be done although pods are not ready, also which and why, so that a person
+    need not look for what the group still lacks."""
+    if not isinstance(decision, Stay) or is_ready(view):
+        return decision.why
+    states = [(pod.metadata.name, _pod_state(pod)) for pod in view.members]
+    late = [f"{name} ({state})" for name, state in states if state != "Ready"]
+    if not late:
+        return decision.why
+    more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
+    return f"{decision.why}; not ready yet: {', '.join(late[:_NAMED])}{more}"
 
 
 def _left(view: GroupView) -> int | None:
@@ -155,11 +173,19 @@ def _pod_state(pod: Pod) -> str:
         return f"retained ({pod.phase})"
     if pod.deleting:
         return "Terminating"
+    held = _held_up(pod)
     if pod.phase == "Pending":
-        return f"Pending: {pending_because(pod)}"
+        return f"Pending: {held or pending_because(pod)}"
     if pod.phase == "Running":
-        return "Ready" if pod.ready else "Running, not ready"
+        return "Ready" if pod.ready else f"Running, not ready{f': {held}' if held else ''}"
     return f"{pod.phase} ({pod.status.reason})" if pod.status.reason else pod.phase
+
+
+def _held_up(pod: Pod) -> str:
+    """Why the first container that waits does, as kubelets name it (ImagePullBackOff, CrashLoopBackOff); empty when none says."""
+    waiting = (status.state.waiting for status in pod.all_container_statuses() if status.state is not None)
+    reasons = (one.reason for one in waiting if one is not None)
+    return next((reason for reason in reasons if reason not in _USUAL), "")[:64]
 
 
 def _evidence(failure: Failure) -> dict[str, Any]:
