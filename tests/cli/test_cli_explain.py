@@ -5,13 +5,15 @@ import json
 
 import pytest
 from rich.console import Console
+from tests.planes.gang_apis import volcano_crd
 from tests.planes.plane import NAMESPACE, lws_manifest
 from tests.planes.sandbox_plane import SandboxPlane
 
 from regroup.cli.explain import show
-from regroup.kube.resources import PODS
+from regroup.kube.resources import CRDS, PODS
 from regroup.leaderworkerset.controller.explain_query import NoSuchGroup, explain
 from regroup.leaderworkerset.controller.setup import Settings
+from regroup.leaderworkerset.gang import Provider
 from regroup.sandbox.apifaults import Match
 from regroup.wire.errors import NotFound
 
@@ -78,3 +80,20 @@ async def test_what_cannot_be_read_is_told() -> None:
         with pytest.raises(NotFound):
             await explain(client, NAMESPACE, "other", group=None, now=now, settings=Settings())
         assert await plane.exists(PODS, "demo-0")
+
+
+async def test_a_gang_without_its_api_is_explained() -> None:
+    """Spec 3.6: told with the operator's own provider, the reason is that the cluster does not serve the API."""
+    settings = Settings(scheduler_provider=Provider.VOLCANO)
+    async with SandboxPlane(settings=settings) as plane:
+        await plane.apply(lws_manifest(size=2))
+        await plane.wait_for(lambda: plane.events("FailedCreate"))
+        client, now = plane.cluster.client("explain"), plane.clock.now()
+        (group,) = (await explain(client, NAMESPACE, "demo", group=None, now=now, settings=settings)).groups
+        assert (group.state, group.decision, group.rule) == ("Gated", "Wait", "lws 3.6")
+        assert group.waits_for is not None
+        assert "does not serve podgroups" in group.waits_for
+        await plane.client.create(CRDS, volcano_crd())
+        await plane.wait_available()
+        (group,) = (await explain(client, NAMESPACE, "demo", group=None, now=now, settings=settings)).groups
+        assert (group.state, group.waits_for) == ("Running", None)

@@ -17,6 +17,7 @@ from regroup.cli.values import kind_and_name, namespace
 from regroup.leaderworkerset.controller.explain_query import Explanation, NoSuchGroup, explain
 from regroup.leaderworkerset.controller.setup import Settings
 from regroup.leaderworkerset.explain import GroupReport
+from regroup.leaderworkerset.gang import Provider
 from regroup.omenative.controller.explain_query import ServiceExplanation
 from regroup.omenative.controller.explain_query import explain as explain_service
 from regroup.operator.config import CONFIG_NAMESPACE
@@ -77,6 +78,13 @@ Examples:
     type=click.FloatRange(min=0),
     help="As the operator was given it.",
 )
+@click.option(
+    "--scheduler-provider",
+    type=click.Choice([str(one) for one in Provider]),
+    default=str(Provider.NONE),
+    show_default=True,
+    help="As the operator was given it.",
+)
 def command(
     *,
     target: tuple[str, str],
@@ -88,6 +96,7 @@ def command(
     output: str,
     config_namespace: str,
     node_loss_grace: float,
+    scheduler_provider: str,
 ) -> None:
     """Say what the operator sees and would do for each group or Instance, and why."""
     kind, name = target
@@ -104,7 +113,7 @@ def command(
         else:
             show_service(service, console, details=details)
         return
-    settings = Settings(node_loss_grace=node_loss_grace)
+    settings = Settings(node_loss_grace=node_loss_grace, scheduler_provider=Provider(scheduler_provider))
     explanation = asyncio.run(_ask(cluster, where, name, group=group, settings=settings))
     if output == "json":
         click.echo(json.dumps(explanation.to_dict(), indent=2))

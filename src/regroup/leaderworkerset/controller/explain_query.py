@@ -16,6 +16,7 @@ from regroup.kube.pod import Pod
 from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
 from regroup.kube.workloads import ControllerRevision, Deployment, ReplicaSet, Service, StatefulSet
 from regroup.leaderworkerset.census import by_age
+from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.history_query import read_history
 from regroup.leaderworkerset.controller.memory import Departures, Groups
 from regroup.leaderworkerset.controller.observe import Observer
@@ -25,6 +26,7 @@ from regroup.leaderworkerset.explain import GroupReport, explain_group
 from regroup.leaderworkerset.keys import GROUP_INDEX, LEADERWORKERSETS, NAME
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import GroupKey, NodeLossRule, is_group_index, is_hash_key, worker_index
+from regroup.runtime.clock import SystemClock
 from regroup.runtime.store import Store
 from regroup.wire.client import Client
 from regroup.wire.errors import Forbidden, NotFound
@@ -71,10 +73,12 @@ async def explain(
     keys = _keys(stores, lws)
     wanted = keys if group is None else _chosen(keys, group)
     # The reads were one after the other: a group that changed meanwhile can show a mix, which the next call does not.
+    gangs = Gangs(client, None, provider=settings.scheduler_provider, clock=SystemClock(), namespaces=[namespace])
+    await gangs.read_once(namespace=namespace, label_selector=f"{NAME}={name}")
     groups = Groups()
     for key in keys:
         groups.note(key)
-    observer = Observer(stores, Departures(), groups, node_loss=NodeLossRule(settings.node_loss_grace))
+    observer = Observer(stores, Departures(), groups, node_loss=NodeLossRule(settings.node_loss_grace), gangs=gangs)
     reports = [explain_group(observer.group(key), now=now) for key in wanted]
     if any(report.last_failure is None for report in reports):
         reports, told = await _with_past(client, lws, reports)

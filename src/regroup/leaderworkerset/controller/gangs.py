@@ -50,12 +50,12 @@ class Gangs:
     def __init__(
         self,
         client: Client,
-        cache: Cache,
+        cache: Cache | None,
         *,
         provider: Provider,
         clock: Clock,
         namespaces: Sequence[str] = (),
-        on_served: Callable[[Informer[PodGroup], Informer[Workload] | None], None],
+        on_served: Callable[[Informer[PodGroup], Informer[Workload] | None], None] | None = None,
     ) -> None:
         self.provider = provider
         self.served: Served | None = None
@@ -67,6 +67,16 @@ class Gangs:
         self._asked_at: float | None = None
         self._asking = asyncio.Lock()
         self._log = structlog.get_logger("leaderworkerset.gang")
+
+    async def read_once(self, *, namespace: str, label_selector: str) -> None:
+        """What is there now, without a cache: for who only explains. Raises ``WireError``."""
+        found = await self._find() if self.provider is not Provider.NONE else None
+        if found is None:
+            return
+        groups: Store[PodGroup] = Store()
+        page = await self._client.list_all(found[0], namespace=namespace, label_selector=label_selector, type=PodGroup)
+        groups.replace(page.items)
+        self.served = Served(found[0], groups)
 
     async def ready(self) -> None:
         """See whether the cluster serves the API, unless that is known or was asked just now. Raises ``WireError``."""
@@ -143,6 +153,7 @@ class Gangs:
 
     async def _start(self, found: tuple[Resource, Resource | None]) -> None:
         pod_group, workload = found
+        assert self._cache is not None  # noqa: S101 - only who has one waits for it
         groups = self._cache.informer(pod_group, type=PodGroup, label_selector=NAME)
         workloads = self._cache.informer(workload, type=Workload, label_selector=NAME) if workload is not None else None
         for informer in (groups, workloads) if workloads is not None else (groups,):
@@ -151,4 +162,5 @@ class Gangs:
         self.served = Served(pod_group, groups.store, workload, workloads.store if workloads is not None else None)
         self.why_not = ""
         self._log.info("gangs are scheduled", provider=str(self.provider), resource=str(pod_group))
-        self._on_served(groups, workloads)
+        if self._on_served is not None:
+            self._on_served(groups, workloads)

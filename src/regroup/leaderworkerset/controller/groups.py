@@ -1,6 +1,7 @@
 """One look at one group: observe, decide, confirm on fresh reads where the decision is grave, act (design 3)."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -12,6 +13,7 @@ from regroup.kube.meta import ObjectView
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.resources import NAMESPACES, NODES, PODS
+from regroup.leaderworkerset import pacing
 from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.memory import Departures, Groups
@@ -46,6 +48,8 @@ _FALLBACK = 10.0
 """Seconds until a group that waits for others is looked at again even if no event comes (4.3)."""
 
 
+_REMEMBERED = 4096
+"""Groups whose last admission is kept: those that were let in last."""
 _POLLED = frozenset({"lws 3.3", "lws 3.4", "lws 3.6", "lws 4.4", "lws 4.5.2", "lws 4.5.3", "lws 5.9"})
 """Rules whose waits end with an event that may be about an object that we do not watch."""
 
@@ -83,6 +87,7 @@ class GroupLooks:
         self._missing: dict[GroupKey, float] = {}
         self._asked: dict[str, float] = {}
         """When a namespace with a retained group was seen to stay."""
+        self._admitted: OrderedDict[GroupKey, pacing.Admitted] = OrderedDict()
         self._log = structlog.get_logger("leaderworkerset.group")
 
     async def look(self, key: GroupKey) -> Result:
@@ -108,6 +113,7 @@ class GroupLooks:
         view, decision = await self._end_with_namespace(view, decision)
         target = Target(view, lws, self._observer.at_revision(lws, view.revision) if lws is not None else None)
         decision = await self._find_squatter(key, decision)
+        decision = self._paced(key, decision, target)
         try:
             await self._act(key, decision, target)
         except Overtaken as error:
@@ -158,6 +164,22 @@ class GroupLooks:
             return view, decision
         view = replace(view, owner=replace(view.owner, deleting=True, namespace_deleting=True))
         return view, decide(view, self._clock.now())
+    def _paced(self, key: GroupKey, decision: Decision, target: Target) -> Decision:
+        """A leader whose predecessors ended the moment they were let in waits a little longer each time (case C136). Kept in
+        memory only: after a restart of ours the next one is let in at once."""
+        if not isinstance(decision, Admit):
+            return decision
+        now = self._clock.now()
+        last = self._admitted.get(key)
+        until = pacing.hold_until(last, target.leader, now=now)
+        if until is not None:
+            why = f"{last.quick + 1 if last is not None else 1} leader(s) in a row ended the moment they started"
+            return Wait(rule="case C136", why=why, event="GroupReplacementDeferred", pod=decision.leader, again_at=until)
+        self._admitted[key] = pacing.admitted(last, target.leader, now=now)
+        self._admitted.move_to_end(key)
+        while len(self._admitted) > _REMEMBERED:
+            self._admitted.popitem(last=False)
+        return decision
 
     async def _find_squatter(self, key: GroupKey, decision: Decision) -> Decision:
         """A member that its set cannot make for long: look once a while whether a stranger has its name (C104). Such a pod need
