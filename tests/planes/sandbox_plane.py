@@ -75,7 +75,7 @@ class SandboxPlane(Plane):
         recorder = EventRecorder(client, component="leaderworkerset", instance="test", clock=self.clock)
         manager.add(recorder.run, name="events")
         self.metrics = Metrics()
-        setup(manager, recorder=recorder, settings=self._settings, metrics=self.metrics, rng=self._rng)
+        self.wiring = setup(manager, recorder=recorder, settings=self._settings, metrics=self.metrics, rng=self._rng)
         config = LiveConfig(client, namespace=NAMESPACE, clock=self.clock, rng=self._rng)
         await config.load()
         ome_recorder = EventRecorder(client, component="ome-controller-manager", instance="test", clock=self.clock)

@@ -90,6 +90,11 @@ class GroupLooks:
         self._admitted: OrderedDict[GroupKey, pacing.Admitted] = OrderedDict()
         self._log = structlog.get_logger("leaderworkerset.group")
 
+    def forget(self, namespace: str, lws: str) -> None:
+        """The LeaderWorkerSet is gone."""
+        for key in [key for key in self._admitted if (key.namespace, key.lws) == (namespace, lws)]:
+            del self._admitted[key]
+
     async def look(self, key: GroupKey) -> Result:
         """One look. Raises ``WireError`` for what must be tried again with back-off."""
         if not self._expectations.satisfied(key):

@@ -73,9 +73,9 @@ def setup(
     settings: Settings,
     metrics: Metrics | None = None,
     rng: random.Random | None = None,
-) -> None:
+) -> "Wiring":
     """Add both controllers to ``manager``."""
-    Wiring(manager, recorder=recorder, settings=settings, metrics=metrics, rng=rng or manager.rng)
+    return Wiring(manager, recorder=recorder, settings=settings, metrics=metrics, rng=rng or manager.rng)
 
 
 class Wiring:
@@ -124,7 +124,7 @@ class Wiring:
         counters = Counters(client, rng=rng)
         group_writes: Expectations[GroupKey] = Expectations(clock=clock)
         set_writes: Expectations[SetKey] = Expectations(clock=clock)
-        looks = GroupLooks(
+        self._looks = GroupLooks(
             client,
             clock=clock,
             stores=self._stores,
@@ -165,7 +165,7 @@ class Wiring:
             workloads=Workloads(client, gangs=self._gangs, stores=self._stores, expectations=set_writes, recorder=recorder),
         )
         self.groups: Controller[GroupKey] = Controller(
-            "lws-group", looks.look, clock=clock, workers=settings.workers, metrics=metrics
+            "lws-group", self._looks.look, clock=clock, workers=settings.workers, metrics=metrics
         )
         self.sets: Controller[SetKey] = Controller(
             "lws", passes.look, clock=clock, workers=max(1, settings.workers // 2), metrics=metrics
@@ -260,6 +260,7 @@ class Wiring:
         if new is None:
             self._observer.forget(found.metadata.uid)
             self._tallies.forget(found.namespace, found.name)
+            self._looks.forget(found.namespace, found.name)
         if old is None or new is None or _says_otherwise(old, new) or (indexes := recounted(old, new)) is None:
             yield from self._groups.keys(found.namespace, found.name)
         else:

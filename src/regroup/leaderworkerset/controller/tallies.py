@@ -40,7 +40,8 @@ class Tallies:
         if not self._on:
             return
         labels = (key.namespace, key.lws)
-        self._seen.add(labels)
+        if isinstance(decision, Recreate | Skip | Defer | Exhaust):
+            self._seen.add(labels)
         match decision:
             case Recreate():
                 self._recreations.labels(*labels).inc()
