@@ -169,6 +169,7 @@ class GroupLooks:
             return view, decision
         view = replace(view, owner=replace(view.owner, deleting=True, namespace_deleting=True))
         return view, decide(view, self._clock.now())
+
     def _paced(self, key: GroupKey, decision: Decision, target: Target) -> Decision:
         """A leader whose predecessors ended the moment they were let in waits a little longer each time (case C136). Kept in
         memory only: after a restart of ours the next one is let in at once."""
