@@ -7,10 +7,21 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.operator.ome_story import ome_story
+from tests.planes.gang_apis import scheduler_plugins_crd
 from tests.runtime.edges_plane import NAMESPACE, START, Log
 
 from regroup.kube.pod import Pod
-from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, PODS, SERVICES, STATEFULSETS, VALIDATING_WEBHOOKS
+from regroup.kube.resources import (
+    CONFIGMAPS,
+    CRDS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    PODS,
+    SERVICES,
+    STATEFULSETS,
+    VALIDATING_WEBHOOKS,
+)
 from regroup.leaderworkerset.gang import Provider
 from regroup.leaderworkerset.keys import LEADERWORKERSETS, NAME
 from regroup.operator.config import NAMESPACE as HOME
@@ -262,10 +273,12 @@ async def test_every_request_of_an_operator_is_covered_by_its_rights(namespaces:
     try:
         await cluster.ready.wait()
         client = cluster.client("kubectl")
-        resources = {one.kind: one for one in (CRDS, NAMESPACES, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
-        for document in manifests(options, only=["crds", "namespace", "webhooks"]):
+        resources = {one.kind: one for one in (CRDS, NAMESPACES, CONFIGMAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
+        await client.create(CRDS, scheduler_plugins_crd())
+        for document in manifests(options, only=["crds", "namespace", "config", "webhooks"]):
             if document["kind"] in resources:
-                await client.create(resources[document["kind"]], document)
+                where = document["metadata"].get("namespace")
+                await client.create(resources[document["kind"]], document, namespace=where)
         record = cluster.server.faults.record()
         config = OperatorConfig(host="127.0.0.1", metrics_port=None, webhook_port=0, namespaces=namespaces, config_namespace=HOME)
         operator = Operator(cluster.client("the-operator"), config=config, clock=clock, rng=random.Random(1), log=Log())
@@ -276,6 +289,7 @@ async def test_every_request_of_an_operator_is_covered_by_its_rights(namespaces:
         if life.done():
             life.result()
         await story(client, cluster)
+        await ome_story(client, cluster)
         life.cancel()
         with suppress(asyncio.CancelledError):
             await life
@@ -284,8 +298,8 @@ async def test_every_request_of_an_operator_is_covered_by_its_rights(namespaces:
         with suppress(asyncio.CancelledError):
             await world
     asked = [entry for entry in record if entry.user_agent.startswith("the-operator")]
-    assert {"pods", "statefulsets", "services", "controllerrevisions", "events", "leases", "secrets"} <= {
-        entry.resource for entry in asked if entry.writes
-    }
+    written = {"pods", "statefulsets", "services", "controllerrevisions", "events", "leases", "secrets"}
+    written |= {"inferencereplicas", "inferenceservices", "poddisruptionbudgets", "podgroups"}
+    assert written <= {entry.resource for entry in asked if entry.writes}
     rules = list(granted(manifests(options, only=["rbac"])))
     assert sorted({str(entry) for entry in asked if not permitted(entry, rules)}) == []

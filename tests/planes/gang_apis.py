@@ -33,6 +33,15 @@ def native_crds(version: str = "v1beta1") -> list[dict[str, Any]]:
     ]
 
 
+def scheduler_plugins_crd() -> dict[str, Any]:
+    """PodGroups of the scheduler plugins, which OMENative makes."""
+    spec = {
+        "minMember": {"type": "integer", "format": "int32"},
+        "scheduleTimeoutSeconds": {"type": "integer", "format": "int32"},
+    }
+    return _crd("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", spec)
+
+
 def _crd(group: str, version: str, plural: str, kind: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": dict(spec)}}}
     return {
