@@ -51,12 +51,12 @@ def _ome_rules() -> list[Rule]:
     """What OMENative mode needs beside what both APIs do: it makes pods itself, and reads who routes to them."""
     return [
         _rule("ome.io", ["inferenceservices", "servingruntimes", "basemodels"], _READ),
-        _rule("ome.io", ["inferenceservices/status", "inferencereplicas/status"], ["get", "patch", "update"]),
+        _rule("ome.io", ["inferenceservices/status", "inferencereplicas/status"], ["patch"]),
         _rule("ome.io", ["inferenceservices/finalizers", "inferencereplicas/finalizers"], ["update"]),
-        _rule("ome.io", ["inferencereplicas"], [*_READ, "create", "patch", "update", "delete"]),
+        _rule("ome.io", ["inferencereplicas"], [*_READ, "create", "patch", "delete"]),
         _rule("discovery.k8s.io", ["endpointslices"], _READ),
-        _rule("policy", ["poddisruptionbudgets"], [*_READ, "create", "patch", "update", "delete"]),
-        _rule("scheduling.x-k8s.io", ["podgroups"], [*_READ, "create", "patch", "delete"]),
+        _rule("policy", ["poddisruptionbudgets"], [*_READ, "create", "patch", "delete"]),
+        _rule("scheduling.x-k8s.io", ["podgroups"], [*_READ, "create", "delete"]),
     ]
 
 
