@@ -80,6 +80,20 @@ def test_the_machines_own_speed_is_an_ordinary_loop() -> None:
     assert run(main()).startswith(("uvloop", "asyncio"))
 
 
+def test_work_takes_its_own_time() -> None:
+    """A second of computing is a second of the loop's time at any speed: a busy machine makes nobody late."""
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(10)
+        began, until = loop.time(), time.monotonic() + 0.2
+        while time.monotonic() < until:
+            pass
+        return loop.time() - began
+
+    assert 0.2 <= run(main(), speed=1000) < 20
+
+
 @pytest.mark.parametrize("speed", [0, -1])
 def test_a_speed_that_is_none_is_refused(speed: float) -> None:
     """Time that stands still or runs backwards would hang everything."""

@@ -38,7 +38,7 @@ Examples:
 )
 @click.option("--nodes", default=4, show_default=True, type=click.IntRange(1, 1000), help="How many simulated nodes.")
 @click.option(
-    "--speed", default=1.0, show_default=True, type=click.FloatRange(0.1, MAX_SPEED), help="Times faster than the wall."
+    "--speed", default=1.0, show_default=True, type=click.FloatRange(0.1, MAX_SPEED), help="How much faster waits pass."
 )
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the API server. [default: a free one]")
 @click.option("--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Keep the cluster's state in this folder.")

@@ -7,7 +7,7 @@ from rich.console import Console
 from regroup.cli.connection import connected
 from regroup.cli.demo.hands import hands_for
 from regroup.cli.demo.play import Check, Place, play
-from regroup.cli.demo.stories import Story
+from regroup.cli.demo.story import Story
 from regroup.cli.errors import EXIT_CLUSTER, CommandFailed
 from regroup.kube.resources import CRDS
 from regroup.leaderworkerset.keys import GROUP, LEADERWORKERSETS

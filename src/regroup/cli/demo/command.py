@@ -1,6 +1,7 @@
 """``regroup demo``: the failure stories of the seed, told while they happen, and checked."""
 
 import resource
+import sys
 import time
 
 import click
@@ -14,7 +15,7 @@ from regroup.cli.demo.stories import STORIES
 from regroup.cli.errors import EXIT_FAILED, CommandFailed
 from regroup.runtime import logging, loop
 
-SPEED = 60.0
+SPEED = 120.0
 IMAGE = "busybox:1"
 
 
@@ -27,10 +28,8 @@ Examples:
   regroup demo --speed 5               slowly, to watch
   regroup demo --context kind-test     on a cluster of yours, in real time: minutes, not seconds""",
 )
-@click.option(
-    "--story", "chosen", type=click.Choice([story.name.removeprefix("demo-") for story in STORIES]), help="Only this story."
-)
-@click.option("--speed", default=SPEED, show_default=True, type=click.FloatRange(1, 1000), help="Times faster than the wall.")
+@click.option("--story", "chosen", type=click.Choice([story.name for story in STORIES]), help="Only this story.")
+@click.option("--speed", default=SPEED, show_default=True, type=click.FloatRange(1, 1000), help="How much faster waits pass.")
 @click.option("--seed", default=1, show_default=True, help="Of everything that is random.")
 @click.option("--context", metavar="NAME", help="Play on this context's cluster, where Regroup runs already, not in a sandbox.")
 @click.option("--kubeconfig", metavar="FILE", envvar="KUBECONFIG", help="Where --context is looked up.")
@@ -51,8 +50,9 @@ def command(
     """
     logging.configure(format="console", level="error")
     _refuse_what_has_no_effect(ctx, clustered=context is not None)
-    console = Console(highlight=False)
-    stories = [story for story in STORIES if chosen is None or story.name == f"demo-{chosen}"]
+    # A pipe has no width of its own: tables are not cut there.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
+    stories = [story for story in STORIES if chosen is None or story.name == chosen]
     began = time.monotonic()  # how long the person waits, not what the cluster's clock says
     if context is None:
         checks = loop.run(play_sandboxed(stories, console, speed=speed, seed=seed), speed=speed)

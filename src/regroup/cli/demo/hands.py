@@ -55,12 +55,18 @@ class Hands(Protocol):
     def runnable(self, manifest: Manifest) -> Manifest:
         """The example, so that its pods can run here."""
 
-    async def crash(self, namespace: str, pod: str, *, exit_code: int) -> None:
-        """End the pod's container with this code."""
+    async def crash(self, namespace: str, pod: str, *, exit_code: int, reason: str = "") -> None:
+        """End the pod's container with this code; ``reason`` may say ``OOMKilled``."""
 
     async def node_down(self, node: str) -> None: ...
 
     async def node_up(self, node: str) -> None: ...
+
+    async def hold_back(self, namespace: str, pod: str) -> None:
+        """Let the scheduler find no place for a pod of that name. Only where ``loses_nodes``."""
+
+    async def let_in(self, namespace: str, pod: str) -> None:
+        """Let it find one again."""
 
 
 class SimulatedHands:
@@ -75,14 +81,20 @@ class SimulatedHands:
     def runnable(self, manifest: Manifest) -> Manifest:
         return manifest
 
-    async def crash(self, namespace: str, pod: str, *, exit_code: int) -> None:
-        await self._faults.crash(namespace, pod, exit_code=exit_code)
+    async def crash(self, namespace: str, pod: str, *, exit_code: int, reason: str = "") -> None:
+        await self._faults.crash(namespace, pod, exit_code=exit_code, reason=reason)
 
     async def node_down(self, node: str) -> None:
         await self._faults.node_down(node)
 
     async def node_up(self, node: str) -> None:
         await self._faults.node_up(node)
+
+    async def hold_back(self, namespace: str, pod: str) -> None:
+        await self._faults.make_unschedulable(namespace, pod)
+
+    async def let_in(self, namespace: str, pod: str) -> None:
+        await self._faults.make_schedulable(namespace, pod)
 
 
 class RealHands:
@@ -114,7 +126,7 @@ class RealHands:
                 container.setdefault("volumeMounts", []).append({"name": "demo", "mountPath": _FOLDER})
         return changed
 
-    async def crash(self, namespace: str, pod: str, *, exit_code: int) -> None:
+    async def crash(self, namespace: str, pod: str, *, exit_code: int, reason: str = "") -> None:
         self._orders += 1
         patch = {"metadata": {"annotations": {ORDER: f"{exit_code} {self._orders}"}}}
         await self._client.merge_patch(PODS, pod, patch, namespace=namespace)
@@ -124,6 +136,12 @@ class RealHands:
 
     async def node_up(self, node: str) -> None:
         raise AssertionError(f"node {node} is real")
+
+    async def hold_back(self, namespace: str, pod: str) -> None:
+        raise AssertionError(f"the scheduler of pod {namespace}/{pod} is real")
+
+    async def let_in(self, namespace: str, pod: str) -> None:
+        raise AssertionError(f"the scheduler of pod {namespace}/{pod} is real")
 
 
 async def hands_for(client: Client, *, clock: Clock, image: str) -> Hands:

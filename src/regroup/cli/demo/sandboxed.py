@@ -8,11 +8,11 @@ from rich.console import Console
 
 from regroup.cli.demo.hands import SimulatedHands
 from regroup.cli.demo.play import Check, Place, play
-from regroup.cli.demo.stories import Story
+from regroup.cli.demo.story import Story
 from regroup.cli.errors import CommandFailed
-from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from regroup.kube.resources import CONFIGMAPS, CRDS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
 from regroup.operator import manifests
-from regroup.operator.config import OperatorConfig
+from regroup.operator.config import NAMESPACE, OperatorConfig
 from regroup.operator.start import Operator
 from regroup.runtime.clock import LoopClock, SystemClock
 from regroup.sandbox.cluster import Cluster
@@ -28,7 +28,7 @@ async def play_sandboxed(stories: list[Story], console: Console, *, speed: float
     clock = LoopClock(start=SystemClock().now().replace(microsecond=0))
     rng = random.Random(seed)  # noqa: S311 - a repeatable story, not secrets
     console.print(
-        f"A cluster of {NODES} simulated nodes and the operator, in this process. Time runs {speed:g} times as fast.\n"
+        f"A cluster of {NODES} simulated nodes and the operator, in this process. Waits pass {speed:g} times as fast; work takes its time.\n"
         "The API server, the controllers, the scheduler, the kubelets and the operator are the code that also runs elsewhere."
     )
     webhooks: list[Operator] = []
@@ -43,7 +43,9 @@ async def play_sandboxed(stories: list[Story], console: Console, *, speed: float
         await _ready(cluster.ready, running)
         client = cluster.client("kubectl")
         await _install(client)
-        config = OperatorConfig(leader_elect=False, identity="demo", metrics_port=None, webhook_port=None)
+        config = OperatorConfig(
+            leader_elect=False, identity="demo", metrics_port=None, webhook_port=None, config_namespace=NAMESPACE
+        )
         operator = Operator(cluster.client("regroup"), config=config, clock=clock, rng=rng)
         webhooks.append(operator)
         operating = asyncio.create_task(operator.run(), name="operator")
@@ -57,11 +59,12 @@ async def play_sandboxed(stories: list[Story], console: Console, *, speed: float
 
 
 async def _install(client: Client) -> None:
-    """What ``kubectl apply`` of ``regroup manifests --only crds,webhooks`` does."""
+    """What ``kubectl apply`` of ``regroup manifests --only crds,namespace,webhooks,config`` does."""
     options = manifests.ManifestOptions(webhook_url=WEBHOOKS)
-    by_kind = {resource.kind: resource for resource in (CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
-    for manifest in manifests.manifests(options, only=("crds", "webhooks")):
-        await client.apply(by_kind[manifest["kind"]], manifest["metadata"]["name"], manifest)
+    by_kind = {resource.kind: resource for resource in (CRDS, NAMESPACES, CONFIGMAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)}
+    for manifest in manifests.manifests(options, only=("crds", "namespace", "webhooks", "config")):
+        meta = manifest["metadata"]
+        await client.apply(by_kind[manifest["kind"]], meta["name"], manifest, namespace=meta.get("namespace"))
 
 
 async def _ready(event: asyncio.Event, task: asyncio.Task[None]) -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from regroup.kube.pod import Pod
 from regroup.leaderworkerset.keys import GROUP_INDEX
+from regroup.omenative.keys import COMPONENT, INCARNATION, INSTANCE_INDEX
 
 
 class Shown(Protocol):
@@ -86,13 +87,13 @@ class Screen:
         group = ""
         for member in members:
             pod = member.pod
-            index = pod.metadata.labels.get(GROUP_INDEX, "?")
+            index = _group(pod)
             old = self._known.get(pod.metadata.name)
             uid = pod.metadata.uid[:8]
             fresh = bool(self._known) and old != pod.metadata.uid
             state, style = _state(pod)
             table.add_row(
-                Text(f"  group {index}" if index != group else ""),
+                Text(f"  {index}" if index != group else ""),
                 pod.metadata.name,
                 Text(state, style=style),
                 Text(str(pod.restarts), style="red" if pod.restarts else "dim"),
@@ -101,6 +102,14 @@ class Screen:
             )
             group = index
         return table
+
+
+def _group(pod: Pod) -> str:
+    """What the pod is a part of: a group of a LeaderWorkerSet, or an Instance of a component with its incarnation."""
+    labels = pod.metadata.labels
+    if INSTANCE_INDEX in labels:
+        return f"{labels.get(COMPONENT, '?')} {labels[INSTANCE_INDEX]}/{labels.get(INCARNATION, '?')}"
+    return f"group {labels.get(GROUP_INDEX, '?')}"
 
 
 def _state(pod: Pod) -> tuple[str, str]:

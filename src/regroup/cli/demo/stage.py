@@ -1,7 +1,7 @@
 """Where a story plays: one namespace of a cluster, what is in it now, and what has been checked. Speaks only to the API."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import resources
@@ -15,10 +15,12 @@ from regroup.kube.pod import Pod
 from regroup.kube.resources import EVENTS, NAMESPACES, PODS
 from regroup.leaderworkerset.keys import GROUP_INDEX, LEADERWORKERSETS, NAME, WORKER_INDEX
 from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.omenative.keys import INFERENCE_SERVICES, SERVICE
 from regroup.runtime.clock import Clock
 from regroup.wire import yamlish
 from regroup.wire.client import Client
 from regroup.wire.errors import NotFound
+from regroup.wire.resource import Resource
 
 CLOSE_LIMIT = 60.0
 """Seconds for the pods of a story to go; what is left then goes with the namespace, whenever that is."""
@@ -68,6 +70,10 @@ class Stage:
     screen: Screen
     namespace: str
     lws: str = ""
+    selector: str = ""
+    """Of the pods that the story is about."""
+    made: list[tuple[Resource, str, str | None]] = field(default_factory=list)
+    """What was applied beside a LeaderWorkerSet: resource, name, namespace."""
     checks: list[tuple[str, bool]] = field(default_factory=list)
 
     async def open(self) -> None:
@@ -77,25 +83,48 @@ class Stage:
     async def close(self) -> None:
         """Take the namespace away with all in it. The workload goes first: Kubernetes waits for a namespace's pods before it
         touches anything else, and pods may wait for their workload."""
-        if self.lws:
+        for resource, name, namespace in reversed(self.made):
             with suppress(NotFound):
-                await self.client.delete(LEADERWORKERSETS, self.lws, namespace=self.namespace)
-            end = self.clock.monotonic() + CLOSE_LIMIT
-            while self.clock.monotonic() < end:
-                if not await self.members():
-                    break
-                await asyncio.sleep(LOOK_PERIOD)
+                await self.client.delete(resource, name, namespace=namespace)
+        end = self.clock.monotonic() + CLOSE_LIMIT
+        while self.made and self.clock.monotonic() < end:
+            if not await self.members():
+                break
+            await asyncio.sleep(LOOK_PERIOD)
         await self.client.delete(NAMESPACES, self.namespace)
 
-    async def apply_example(self, file: str) -> None:
-        """Apply one of the seed's manifests, as it stands there."""
-        text = resources.files("regroup.leaderworkerset").joinpath("examples", file).read_text()
-        for document in yamlish.load_documents(text):
-            self.lws = document["metadata"]["name"]
-            self.screen.command(f"kubectl apply -n {self.namespace} -f {file}")
-            body = self.hands.runnable(document)
-            await self.client.apply(LEADERWORKERSETS, self.lws, body, namespace=self.namespace, field_manager="kubectl")
+    async def apply_example(self, file: str, *, adding: Mapping[str, Any] | None = None) -> None:
+        """Apply one of the LeaderWorkerSet seed's manifests, as it stands there. ``adding`` goes into leaderWorkerTemplate."""
+        (document,) = _documents("regroup.leaderworkerset", file)
+        self.lws = document["metadata"]["name"]
+        self.selector = f"{NAME}={self.lws}"
+        self.screen.command(f"kubectl apply -n {self.namespace} -f {file}")
+        document["spec"]["leaderWorkerTemplate"] |= adding or {}
+        await self._apply(LEADERWORKERSETS, self.hands.runnable(document))
         await self._answered()
+
+    async def apply_service(self, *files: str, kinds: Mapping[str, Resource]) -> str:
+        """Apply examples of OMENative, as they stand there but for the namespace, and give the InferenceService's name."""
+        name = ""
+        for file in files:
+            self.screen.command(f"kubectl apply -f {file}")
+            for document in _documents("regroup.omenative", file):
+                resource = kinds.get(document["kind"])
+                if resource is None:
+                    continue  # the namespace, which is there
+                await self._apply(resource, document)
+                if document["kind"] == INFERENCE_SERVICES.kind:
+                    name = document["metadata"]["name"]
+        self.selector = f"{SERVICE}={name}"
+        return name
+
+    async def _apply(self, resource: Resource, body: dict[str, Any]) -> None:
+        namespace = self.namespace if resource.namespaced else None
+        name = body["metadata"]["name"]
+        if namespace is not None:
+            body = {**body, "metadata": {**body["metadata"], "namespace": namespace}}
+        await self.client.apply(resource, name, body, namespace=namespace, field_manager="kubectl")
+        self.made.append((resource, name, namespace))
 
     async def _answered(self) -> None:
         """Wait until somebody looks after the workload. Raises ``CommandFailed``."""
@@ -110,8 +139,8 @@ class Stage:
             await asyncio.sleep(LOOK_PERIOD)
 
     async def members(self) -> list[Member]:
-        """The pods of the LeaderWorkerSet, by group and index."""
-        page = await self.client.list_all(PODS, namespace=self.namespace, type=Pod, label_selector=f"{NAME}={self.lws}")
+        """The pods that the story is about, by group and index."""
+        page = await self.client.list_all(PODS, namespace=self.namespace, type=Pod, label_selector=self.selector)
         return [Member(pod) for pod in sorted(page.items, key=_place)]
 
     async def group(self, index: str) -> list[Member]:
@@ -134,7 +163,6 @@ class Stage:
         while not await holds():
             self._not_later_than(end, what, limit)
             await asyncio.sleep(LOOK_PERIOD)
-        self.screen.show(await self.members(), now=self.clock.now())
 
     def check(self, text: str, held: bool) -> None:
         """Note and tell one thing that must hold; the story goes on either way."""
@@ -168,6 +196,10 @@ def all_ready(count: int) -> Callable[[Sequence[Member]], bool]:
     return lambda members: (
         len(members) == count and all(member.pod.running_and_ready and not member.pod.deleting for member in members)
     )
+
+
+def _documents(package: str, file: str) -> list[dict[str, Any]]:
+    return yamlish.load_documents(resources.files(package).joinpath("examples", file).read_text())
 
 
 def _place(pod: Pod) -> tuple[Any, ...]:

@@ -1,167 +1,35 @@
-"""The stories of the seed "Failure Handling and Restart Policies", each on the seed's own manifest."""
+"""All stories, in the order in which they are told."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from regroup.cli.demo.stage import Member, Stage, all_ready, uids
-from regroup.kube.resources import PODS
-from regroup.leaderworkerset.keys import GROUP_INDEX
-
-GROUPS, SIZE = 2, 4
-PODS_IN_ALL = GROUPS * SIZE
-START_LIMIT = 120.0
-REBUILD_LIMIT = 180.0
-NODE_LIMIT = 900.0
-"""A lost node: 50 s until it counts as lost, 300 s of toleration, the grace of its pods, and 60 s until they are forced."""
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """One story: its namespace, its title, and how it goes."""
-
-    name: str
-    title: str
-    play: Callable[[Stage], Awaitable[None]]
-
-
-async def recreate_group(stage: Stage) -> None:
-    """RecreateGroupOnPodRestart: one failure rebuilds the whole group, and no other."""
-    stage.screen.say("  Tightly coupled hosts: when one pod of a group fails, the whole group starts afresh.")
-    await stage.apply_example("recreate-group-on-pod-restart.yaml")
-    before = await stage.until("both groups become Ready", all_ready(PODS_IN_ALL), limit=START_LIMIT)
-    stage.check("2 leaders and 6 workers are Ready", len(before) == PODS_IN_ALL)
-
-    victim = before[2].name
-    stage.screen.say(f"\n  The container of {victim} exits with code 3.")
-    await stage.hands.crash(stage.namespace, victim, exit_code=3)
-    after = await _rebuilt(stage, before, group="0")
-    _check_rebuilt(stage, before, after, group="0")
-    await _tell(stage, "RecreateGroup", naming=victim)
-
-    victim = after[SIZE + 1].name
-    stage.screen.say("\n  Somebody deletes a worker of group 1.")
-    stage.screen.command(f"kubectl delete pod -n {stage.namespace} {victim}")
-    await stage.client.delete(PODS, victim, namespace=stage.namespace, uid=after[SIZE + 1].uid)
-    before, after = after, await _rebuilt(stage, after, group="1")
-    _check_rebuilt(stage, before, after, group="1")
-    await _tell(stage, "RecreateGroup", naming=victim)
-
-    if stage.hands.loses_nodes:
-        await _lose_a_node_of_groups(stage, after)
-
-
-async def _lose_a_node_of_groups(stage: Stage, after: Sequence[Member]) -> None:
-    lost = after[1].node
-    groups = sorted({_group(member) for member in after if member.node == lost})
-    stage.screen.say(f"\n  Node {lost} is cut off: its kubelet is silent. It hosts members of group {' and '.join(groups)}.")
-    await stage.hands.node_down(lost)
-    before = after
-    after = await stage.until(
-        "every group with a pod there is rebuilt on healthy nodes",
-        lambda members: (
-            all_ready(PODS_IN_ALL)(members)
-            and not {member.uid for member in members if _group(member) in groups} & set(uids(before).values())
-        ),
-        limit=NODE_LIMIT,
-    )
-    stage.check("no pod is on the lost node", all(member.node != lost for member in after if _group(member) in groups))
-    untouched = [member for member in before if _group(member) not in groups]
-    stage.check(
-        "groups without a pod there were left alone", all(uids(after).get(member.name) == member.uid for member in untouched)
-    )
-    await stage.hands.node_up(lost)
-
-
-async def only_the_pod(stage: Stage) -> None:
-    """None: only the failed pod is restarted or replaced."""
-    stage.screen.say("  Loosely coupled workers: only what failed is repaired, the others keep running.")
-    await stage.apply_example("none.yaml")
-    before = await stage.until("both groups become Ready", all_ready(PODS_IN_ALL), limit=START_LIMIT)
-    stage.check("2 leaders and 6 workers are Ready", len(before) == PODS_IN_ALL)
-
-    victim = before[2].name
-    stage.screen.say(f"\n  The container of {victim} exits with code 1: the kubelet restarts it in place.")
-    await stage.hands.crash(stage.namespace, victim, exit_code=1)
-    after = await stage.until(
-        "the container runs again",
-        lambda members: all_ready(PODS_IN_ALL)(members) and any(member.pod.restarts for member in members),
-        limit=REBUILD_LIMIT,
-    )
-    stage.check("no pod was replaced", uids(before) == uids(after))
-
-    for position, role in ((1, "worker"), (0, "leader")):
-        target = after[position]
-        stage.screen.say(f"\n  Somebody deletes the {role} {target.name}.")
-        stage.screen.command(f"kubectl delete pod -n {stage.namespace} {target.name}")
-        await stage.client.delete(PODS, target.name, namespace=stage.namespace, uid=target.uid)
-        before = after
-        after = await stage.until(
-            f"a new {target.name} is Ready",
-            _replaced(target),
-            limit=REBUILD_LIMIT,
-        )
-        stage.check(f"only {target.name} has a new UID", _changed(before, after) == {target.name})
-
-    if stage.hands.loses_nodes:
-        await _lose_a_node_of_pods(stage, after)
-
-
-async def _lose_a_node_of_pods(stage: Stage, after: Sequence[Member]) -> None:
-    lost = after[1].node
-    there = {member.name for member in after if member.node == lost}
-    stage.screen.say(f"\n  Node {lost} is cut off. It hosts {', '.join(sorted(there))}.")
-    await stage.hands.node_down(lost)
-    before = after
-    after = await stage.until(
-        "its pods run on other nodes",
-        lambda members: all_ready(PODS_IN_ALL)(members) and there <= _changed(before, members),
-        limit=NODE_LIMIT,
-    )
-    stage.check("only the pods of that node were replaced", _changed(before, after) == there)
-    stage.check("no pod is on the lost node", all(member.node != lost for member in after))
-    await stage.hands.node_up(lost)
-
+from regroup.cli.demo.budget_stories import after_start, backoff, budget
+from regroup.cli.demo.group_stories import only_the_pod, recreate_group
+from regroup.cli.demo.instance_stories import components, one_instance
+from regroup.cli.demo.story import Story
 
 STORIES: Sequence[Story] = (
-    Story("demo-recreate", "RecreateGroupOnPodRestart: the whole group, and only that group", recreate_group),
-    Story("demo-none", "None: only the failed pod", only_the_pod),
+    Story(name="recreate", title="RecreateGroupOnPodRestart: the whole group, and only that group", play=recreate_group),
+    Story(name="none", title="None: only the failed pod", play=only_the_pod),
+    Story(
+        name="after-start",
+        title="RecreateGroupAfterStart: not while a pod of the group is pending",
+        play=after_start,
+        simulated=True,
+    ),
+    Story(name="budget", title="maxGroupRestarts: a budget, its end, and the way back", play=budget),
+    Story(name="backoff", title="restartBackoff: room between recreations", play=backoff),
+    Story(
+        name="instance",
+        title="OMENative: an engine that starts over in a new pod",
+        play=one_instance,
+        namespace="qwen3-native",
+        simulated=True,
+    ),
+    Story(
+        name="components",
+        title="OMENative: prefill, decode and router, each by its own policy",
+        play=components,
+        namespace="llama-demo",
+        simulated=True,
+    ),
 )
-
-
-async def _rebuilt(stage: Stage, before: Sequence[Member], *, group: str) -> list[Member]:
-    old = {member.uid for member in before if _group(member) == group}
-    return await stage.until(
-        f"group {group} is rebuilt",
-        lambda members: all_ready(PODS_IN_ALL)(members) and not old & {member.uid for member in members},
-        limit=REBUILD_LIMIT,
-    )
-
-
-def _check_rebuilt(stage: Stage, before: Sequence[Member], after: Sequence[Member], *, group: str) -> None:
-    changed = _changed(before, after)
-    mine = {member.name for member in before if _group(member) == group}
-    stage.check(f"all {SIZE} pods of group {group} have new UIDs", mine <= changed)
-    stage.check("no other pod was touched", changed <= mine)
-
-
-def _replaced(target: Member) -> Callable[[Sequence[Member]], bool]:
-    return lambda members: all_ready(PODS_IN_ALL)(members) and uids(members).get(target.name) != target.uid
-
-
-async def _tell(stage: Stage, reason: str, *, naming: str) -> None:
-    async def told() -> bool:
-        return any(naming in event.note for event in await stage.events(reason))
-
-    await stage.until_true(f"an event {reason} names {naming}", told, limit=30.0)
-    event = next(event for event in await stage.events(reason) if naming in event.note)
-    stage.screen.event(event.type, event.reason, event.note)
-    stage.check(f"event {reason} names the pod that failed", held=True)
-
-
-def _changed(before: Sequence[Member], after: Sequence[Member]) -> set[str]:
-    old, new = uids(before), uids(after)
-    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
-
-
-def _group(member: Member) -> str:
-    return member.pod.metadata.labels.get(GROUP_INDEX, "")
