@@ -28,7 +28,7 @@ async def play_sandboxed(stories: list[Story], console: Console, *, speed: float
     clock = LoopClock(start=SystemClock().now().replace(microsecond=0))
     rng = random.Random(seed)  # noqa: S311 - a repeatable story, not secrets
     console.print(
-        f"A cluster of {NODES} simulated nodes and the operator, in this process. Waits pass {speed:g} times as fast; work takes its time.\n"
+        f"A cluster of {NODES} simulated nodes and the operator, in this process. Waits pass {speed:g} times as fast.\n"
         "The API server, the controllers, the scheduler, the kubelets and the operator are the code that also runs elsewhere."
     )
     webhooks: list[Operator] = []
