@@ -317,3 +317,36 @@ def test_a_broken_instance_stops_no_other() -> None:
     world.run(40)
     assert [row.incarnation for row in world.status.rows] == [2, 1, 2]
     assert world.phases() == ["Ready", "Ready", "Ready"]
+
+
+def test_a_name_that_an_orphan_has() -> None:
+    """4.6, 3.5: a pod without an incarnation is no pod of the operation: it is neither counted, nor deleted, nor put in
+    rotation."""
+    world = World(workers=1)
+    world.run(1)
+    orphan = world.pod(0, "worker")
+    label = orphan.labels.pop("ome.io/instance-incarnation")
+    world.run(30)
+    assert world.row().phase == "Creating"
+    assert not orphan.in_rotation
+    assert orphan.gone_at is None
+    orphan.labels["ome.io/instance-incarnation"] = label
+    world.settle()
+
+
+def test_a_pending_instance_whose_pods_are_there_after_all() -> None:
+    """3.1: it goes on from what there is, without making anything."""
+    world = settled()
+    pod = world.pod()
+    world.pause()
+    world.vanish(pod)
+    world.operate()
+    assert world.row().phase == "Pending"
+    world.pods[pod.name] = pod
+    made = len(world.writes)
+    world.operate()
+    world.until(world.ready, limit=20)
+    assert world.uids_of() == {pod.uid}
+    assert not any(write.startswith("create") for write in world.writes[made:])
+    world.resume()
+    world.settle()

@@ -487,3 +487,22 @@ def test_a_pod_that_is_lost_during_an_update_in_place() -> None:
     world.until(lambda: rolled(world, target), limit=60)
     assert world.row().incarnation == 2
     assert {pod.container().image for pod in world.instance()} == {"img:2"}
+
+
+@pytest.mark.parametrize("lost", ["gone", "Failed"])
+def test_an_instance_whose_update_is_held_loses_its_old_pod(lost: str) -> None:
+    """T16: the wanted revision may not be tried, so what ran well comes back."""
+    world = settled()
+    old = world.update_revision
+    block(world, "ErrImagePull")
+    world.roll("img:2")
+    world.until(lambda: bool(world.told("RetryHeld")))
+    world.run(30)
+    if lost == "gone":
+        world.vanish(world.pod())
+    else:
+        world.fail(world.pod(), reason="Evicted")
+    world.until(lambda: world.row().phase == "Ready", limit=60)
+    assert world.row().running_revision == old
+    assert world.pod().serves
+    assert world.status.retry_blocks[0].state == "Held"

@@ -137,8 +137,12 @@ def _again(draft: Draft, row: Row) -> None:
     if draft.plan.paused:
         draft.explain(row, "ome 4.9", "failed; nothing is made while the component is paused")
         return
-    serving = any(gate.serves(pod) for pod in members.own)
-    target = running if serving and draft.shapes.stored(running) else draft.plan.target
+    target = draft.plan.target
+    if draft.shapes.stored(running) is not None:
+        serving = any(gate.serves(pod) for pod in members.own)
+        # What ran well comes back as it was where the wanted revision may not be tried: better old than dark.
+        if serving or (pacing.off_target(draft, row) and not retries.admits(draft, target)):
+            target = running
     if not retries.admits(draft, target):
         draft.explain(row, "ome 5.4", f"failed; waits: {retries.why_not(draft, target)}")
         return
