@@ -103,7 +103,11 @@ def test_available_needs_min_ready_seconds() -> None:
     pod.probe_fails = False
     world.run(10)
     assert (world.status.serving_replicas, world.status.available_replicas) == (1, 0)
-    world.run(15)
+    assert world.outcome is not None
+    assert world.outcome.wake is not None
+    assert world.outcome.wake == 11.0
+    world.tick(world.outcome.wake)
+    world.operate()
     assert world.status.available_replicas == 1
 
 

@@ -164,6 +164,8 @@ def test_a_gang_surge_that_fails_is_abandoned() -> None:
     broken = block(world, "ImagePullBackOff")
     world.roll("img:2")
     world.until(lambda: bool(world.told("GangSurgeAbandoned")))
+    prefix = "OMENative component=engine instance=0"
+    assert world.told("GangSurgeAbandoned") == [f"{prefix} stays on {old}: replacement 1 failed (ImagePullBackOff)"]
     world.run(15)
     assert [row.index for row in world.status.rows] == [0]
     row = world.row()

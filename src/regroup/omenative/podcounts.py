@@ -43,6 +43,12 @@ def count(
     )
 
 
+def available_from(pods: Sequence[InstancePod], *, min_ready: int, now: datetime) -> datetime | None:
+    """When the next of ``pods`` that is Ready will have been so long enough: no event tells it. None: there is none."""
+    times = [since + timedelta(seconds=min_ready) for pod in pods if (since := ready_at(pod)) is not None]
+    return min((time for time in times if time > now), default=None)
+
+
 def ready_until(pods: Sequence[InstancePod], *, min_ready: int) -> datetime | None:
     """When the last of ``pods`` will have been Ready for ``min_ready`` seconds; None when one is not Ready."""
     times = [ready_at(pod) for pod in pods]

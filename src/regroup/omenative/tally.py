@@ -61,6 +61,8 @@ def _count(draft: Draft, row: Row) -> PodCounts:
     # Pods of the incarnation that a restart ends are on their way out: they serve the Instance no more.
     replaced = row.phase == RESTARTING or repair.updating_offline(row)
     current = members.at(row.incarnation) if replaced else members.own
+    if draft.plan.min_ready:
+        draft.wake_at(podcounts.available_from(current, min_ready=draft.plan.min_ready, now=draft.now))
     return podcounts.count(
         members.own,
         current=() if row.phase == DELETING else current,
