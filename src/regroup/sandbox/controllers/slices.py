@@ -208,6 +208,7 @@ def _changes(service: Service, drafts: list[_Draft], slices: Sequence[EndpointSl
         filled = [_Draft(drafts[0].source if drafts else None, ())]
     create: list[dict[str, Any]] = []
     update: list[tuple[EndpointSlice, dict[str, Any]]] = []
+    _reuse(service, filled, slices)
     used: set[str] = set()
     for draft in filled:
         body = _body(service, draft)
@@ -220,6 +221,21 @@ def _changes(service: Service, drafts: list[_Draft], slices: Sequence[EndpointSl
     # A slice of the wrong address type, or one that has run empty.
     delete = [entry for entry in slices if entry.metadata.uid not in used and not entry.metadata.deleting]
     return SliceChanges(tuple(create), tuple(update), tuple(delete))
+
+
+def _reuse(service: Service, filled: Sequence[_Draft], slices: Sequence[EndpointSlice]) -> None:
+    """Put new slices in the place of those that would go: readers see one change instead of a gap."""
+    kept = {draft.source.metadata.uid for draft in filled if draft.source is not None}
+    spare = [
+        entry
+        for entry in slices
+        if entry.metadata.uid not in kept
+        and not entry.metadata.deleting
+        and entry.address_type == service.address_type
+        and any(owner.uid == service.metadata.uid for owner in entry.metadata.owner_references)
+    ]
+    for draft, entry in zip(reversed([draft for draft in filled if draft.source is None]), spare, strict=False):
+        draft.source = entry
 
 
 def _body(service: Service, draft: _Draft) -> dict[str, Any]:
