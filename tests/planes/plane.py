@@ -96,6 +96,9 @@ class Line:
         self.flowing = asyncio.Event()
         """Cleared: watches deliver nothing until it is set again; nothing is lost."""
         self.flowing.set()
+        self.held = ""
+        """Part of a path: watches of it deliver nothing until it is let go; nothing is lost, and all others flow."""
+        self.let_go = asyncio.Event()
         self.dead = False
         """Watches that are open deliver nothing more and are never closed by the server; new ones work."""
         self.cut = False
@@ -109,8 +112,19 @@ class Line:
         self.rewrite = lambda request, response: response
         self.delay = 0.0
         self.flowing.set()
+        self.release()
         self.dead = self.cut = False
         self.webhooks = True
+
+    def hold(self, path: str) -> None:
+        """Hold the watches of one kind."""
+        self.held = path
+        self.let_go.clear()
+
+    def release(self) -> None:
+        """Let them go."""
+        self.held = ""
+        self.let_go.set()
 
 
 def status_response(

@@ -119,7 +119,7 @@ class RecordingTransport:
             yield _Answered(made_up)
             return
         async with self._inner.stream(request, connect_timeout=connect_timeout, read_timeout=read_timeout) as stream:
-            yield _Disturbed(stream, self._plane, read_timeout=read_timeout)
+            yield _Disturbed(stream, self._plane, path=request.path, read_timeout=read_timeout)
 
     async def close(self) -> None:
         await self._inner.close()
@@ -149,8 +149,9 @@ class _Answered:
 class _Disturbed:
     """A watch on a line that may be held up or dead."""
 
-    def __init__(self, inner: Stream, plane: Plane, *, read_timeout: float) -> None:
+    def __init__(self, inner: Stream, plane: Plane, *, path: str, read_timeout: float) -> None:
         self._inner = inner
+        self._path = path
         self._line = plane.line
         self._read_timeout = read_timeout
         self.status = inner.status
@@ -165,6 +166,8 @@ class _Disturbed:
                 await asyncio.sleep(self._read_timeout)
                 raise ConnectionFailed("nothing came for the read time limit")
             await self._line.flowing.wait()
+            if self._line.held and self._line.held in self._path:
+                await self._line.let_go.wait()
             yield chunk
 
     async def read(self) -> bytes:

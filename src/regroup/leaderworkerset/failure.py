@@ -107,6 +107,16 @@ def find_failures(view: GroupView) -> tuple[Failure, ...]:
     return tuple(sorted(found, key=lambda one: (one.at or _LATEST, one.index, one.uid)))
 
 
+def was_refused(pod: Pod) -> bool:
+    """The pod failed and none of its containers has ever started: its node would not have it (case C136)."""
+    if pod.phase != "Failed":
+        return False
+    return not any(
+        one.restart_count or (one.state is not None and (one.state.running or one.state.terminated)) or _last_end(one)
+        for one in pod.all_container_statuses()
+    )
+
+
 def complete(view: GroupView) -> bool:
     """Every member exists at the leader's revision, none is being deleted, and the worker set is at rest as it should be."""
     leader, rules = view.leader, view.rules

@@ -77,6 +77,9 @@ def _gate(view: GroupView, leader: Pod, rules: Rules, *, now: datetime) -> Decis
         admission = admit_ordinal(view)
     if not admission.admitted:
         return _held(admission, leader, now=now)
+    if view.not_before is not None and now < view.not_before:
+        why = "the pods of earlier leaders failed before a container had started: the next one waits a little longer each time"
+        return Wait(rule="lws C136", why=why, again_at=view.not_before)
     if owned is not None and view.counter_error:
         return Wait(rule="lws 5.5", why=view.counter_error, event="FailedRestartCount", warning=True)
     return Admit(rule=admission.rule, why=admission.why, leader=pod_id(leader), owned=owned)

@@ -256,6 +256,8 @@ class GroupView:
     """Digest of the worker UIDs that the status remembers for this leader (own extension), empty when it has none."""
     topology_value: str | None = None
     """Value of the exclusive-topology label on the leader's node; None when unknown."""
+    not_before: datetime | None = None
+    """The leader's gate stays until then, because the pods of its predecessors were refused one after the other (case C136)."""
     census: HashCensus | None = None
     """Hash: where the leader is gated or exhausted, and so depends on the other groups (4.5, 5.6.5)."""
 

@@ -16,7 +16,7 @@ from regroup.kube.resources import NAMESPACES, NODES, PODS
 from regroup.leaderworkerset import pacing
 from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.gangs import Gangs
-from regroup.leaderworkerset.controller.memory import Departures, Groups
+from regroup.leaderworkerset.controller.memory import Departures, Groups, Rejections
 from regroup.leaderworkerset.controller.observe import Fresh, Observer
 from regroup.leaderworkerset.controller.podwrites import Overtaken
 from regroup.leaderworkerset.controller.stores import Stores
@@ -24,7 +24,7 @@ from regroup.leaderworkerset.controller.tallies import Tallies
 from regroup.leaderworkerset.controller.target import Target
 from regroup.leaderworkerset.decide import RETAINED, decide
 from regroup.leaderworkerset.decisions import Admit, CreateWorkers, Decision, Defer, Force, PodId, Stay, Wait
-from regroup.leaderworkerset.facts import summarize
+from regroup.leaderworkerset.facts import is_ready, summarize
 from regroup.leaderworkerset.keys import GATE, LEADERWORKERSETS
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import GroupKey, GroupView
@@ -71,8 +71,10 @@ class GroupLooks:
         on_change: Callable[[str, str], None],
         tallies: Tallies,
         gangs: Gangs,
+        rejections: Rejections,
     ) -> None:
         self._client = client
+        self._rejections = rejections
         self._clock = clock
         self._stores = stores
         self._observer = observer
@@ -104,6 +106,8 @@ class GroupLooks:
         view = self._observer.group(key)
         now = self._clock.now()
         self._summarize(view)
+        if view.not_before is not None and is_ready(view):
+            self._rejections.over(key)
         decision = decide(view, now)
         lws = self._stores.lws.get(key.namespace, key.lws)
         if decision.confirm:

@@ -1,15 +1,21 @@
 """What a controller keeps beside the cache: all of it can be worked out again from the API. No request, no decision."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from regroup.kube.pod import Pod
 from regroup.leaderworkerset.facts import Summary
-from regroup.leaderworkerset.view import Departed, GroupKey
+from regroup.leaderworkerset.view import Departed, GroupKey, is_hash_key
 from regroup.runtime.clock import Clock
 
 T = TypeVar("T")
+
+_FIRST_WAIT = 1.0
+"""Seconds that the third leader in a row waits whose predecessors were refused; doubled each time."""
+_LONGEST_WAIT = 30.0
+_MOST_TIMES = 16
 K = TypeVar("K", bound=Hashable)
 
 _PACED = 1024
@@ -123,3 +129,48 @@ class Groups:
 
     def __len__(self) -> int:
         return sum(len(groups) for groups in self._known.values())
+
+
+class Rejections:
+    """Hash groups whose pods fail before a container has started (case C136): nodes refuse them, and new ones would be made as
+    fast as the API allows. Leaders wait behind their gates a little longer each time.
+
+    ``pacing`` does that for Ordinal groups. A Hash group's successor has another key, so all groups of a LeaderWorkerSet share
+    one wait, and what counts is the refusal itself.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], _Streak] = {}
+
+    def note(self, key: GroupKey, *, now: datetime) -> None:
+        """A pod of this group was refused; each group counts once."""
+        owner = (key.namespace, key.lws)
+        before = self._known.get(owner)
+        if before is not None and before.index == key.index:
+            return
+        times = min(before.times + 1 if before is not None else 1, _MOST_TIMES)
+        wait = 0.0 if times == 1 else min(_FIRST_WAIT * 2 ** (times - 2), _LONGEST_WAIT)
+        self._known[owner] = _Streak(key.index, times, now + timedelta(seconds=wait))
+
+    def over(self, key: GroupKey) -> None:
+        """A group has become ready."""
+        self._known.pop((key.namespace, key.lws), None)
+
+    def until(self, key: GroupKey) -> datetime | None:
+        """When the next leader may be let in; None: whenever it likes."""
+        found = self._known.get((key.namespace, key.lws)) if is_hash_key(key.index) else None
+        return found.until if found is not None else None
+
+    def forget(self, namespace: str, lws: str) -> None:
+        """The LeaderWorkerSet is gone."""
+        self._known.pop((namespace, lws), None)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Streak:
+    index: str
+    times: int
+    until: datetime

@@ -13,7 +13,7 @@ from regroup.leaderworkerset import objects, revision
 from regroup.leaderworkerset.budget import COUNTED, CorruptCounts, counted_digest, counter_key, parse_counted, parse_counts
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.leaders import Leaders
-from regroup.leaderworkerset.controller.memory import Departures, Groups, Memo
+from regroup.leaderworkerset.controller.memory import Departures, Groups, Memo, Rejections
 from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LWS, Stores
 from regroup.leaderworkerset.identity import hash_host_name, leader_pod_name
 from regroup.leaderworkerset.keys import EXCLUSIVE_TOPOLOGY, GROUP_INDEX, LEADER_UID, RESTART_COUNTS, REVISION
@@ -65,7 +65,9 @@ class Observer:
         *,
         node_loss: NodeLossRule,
         gangs: Gangs | None = None,
+        rejections: Rejections | None = None,
     ) -> None:
+        self._rejections = rejections
         self._stores = stores
         self._gangs = gangs
         self._departures = departures
@@ -118,6 +120,7 @@ class Observer:
             counter_error=counter_error,
             recorded_workers=self._recorded(lws, key, leader, set_object),
             topology_value=topology,
+            not_before=self._rejections.until(key) if self._rejections is not None else None,
             census=self.leaders.census(lws) if hashed and lws is not None and _needs_census(leader) else None,
         )
 

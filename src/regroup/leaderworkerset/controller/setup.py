@@ -15,7 +15,7 @@ from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.groups import GroupLooks
-from regroup.leaderworkerset.controller.memory import Departures, Groups, Pace
+from regroup.leaderworkerset.controller.memory import Departures, Groups, Pace, Rejections
 from regroup.leaderworkerset.controller.observe import Observer
 from regroup.leaderworkerset.controller.relevance import recounted, same_annotations, same_pod, same_worker_set, unless
 from regroup.leaderworkerset.controller.sets import SetPasses
@@ -24,6 +24,7 @@ from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, BY_L
 from regroup.leaderworkerset.controller.tallies import Tallies
 from regroup.leaderworkerset.controller.telling import Teller
 from regroup.leaderworkerset.controller.workloads import Workloads
+from regroup.leaderworkerset.failure import was_refused
 from regroup.leaderworkerset.gang import PodGroup, Provider, Workload
 from regroup.leaderworkerset.keys import GROUP_INDEX, LEADER, LEADERWORKERSETS, NAME, ROLE
 from regroup.leaderworkerset.types import LeaderWorkerSet
@@ -108,6 +109,7 @@ class Wiring:
         )
         self._departures = Departures()
         self._groups = Groups()
+        self._rejections = Rejections()
         self._pace: Pace[SetKey] = Pace(clock=clock, interval=_PASS_INTERVAL)
         self._gangs = Gangs(
             client,
@@ -118,7 +120,12 @@ class Wiring:
             on_served=self._gangs_served,
         )
         self._observer = Observer(
-            self._stores, self._departures, self._groups, node_loss=NodeLossRule(settings.node_loss_grace), gangs=self._gangs
+            self._stores,
+            self._departures,
+            self._groups,
+            node_loss=NodeLossRule(settings.node_loss_grace),
+            gangs=self._gangs,
+            rejections=self._rejections,
         )
         self._tallies = Tallies(metrics, exhausted=self._groups.exhausted)
         counters = Counters(client, rng=rng)
@@ -144,6 +151,7 @@ class Wiring:
             on_change=self._group_changed,
             tallies=self._tallies,
             gangs=self._gangs,
+            rejections=self._rejections,
         )
         passes = SetPasses(
             client,
@@ -207,6 +215,9 @@ class Wiring:
             if change.new is None and worker_index(pod) > 0:
                 # The chain is resolved now, while its set is most likely still there (8.3).
                 self._departures.add(key, pod, leader_uid=self._observer.chain_end(pod), at=self._clock.now())
+            if is_hash_key(key.index) and was_refused(pod):
+                # Noted now: by the next look another group may be in its place.
+                self._rejections.note(key, now=self._clock.now())
             self._groups.note(key)
             yield key
             if is_hash_key(key.index) and self._moves_others(change, key):
@@ -261,6 +272,7 @@ class Wiring:
             self._observer.forget(found.metadata.uid)
             self._tallies.forget(found.namespace, found.name)
             self._looks.forget(found.namespace, found.name)
+            self._rejections.forget(found.namespace, found.name)
         if old is None or new is None or _says_otherwise(old, new) or (indexes := recounted(old, new)) is None:
             yield from self._groups.keys(found.namespace, found.name)
         else:
