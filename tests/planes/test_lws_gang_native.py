@@ -258,3 +258,29 @@ async def test_templates_that_do_not_go_with_gangs(native_plane: Plane) -> None:
         for row in rows:
             with pytest.raises(Invalid, match=r"spec\.scheduling"):
                 await plane.client.create(LEADERWORKERSETS, lws_manifest(scheduling={}, **row), namespace=NAMESPACE)
+
+
+async def test_groups_that_are_named_by_a_key(native_plane: Plane) -> None:
+    """3.6 with groupIdentity Hash: PodGroups by drawn key; those of groups that are gone are deleted, those in use stay."""
+    async with native_plane as plane:
+        await serve(plane)
+        await plane.apply(lws_manifest(replicas=2, size=2, groupIdentity="Hash", scheduling={}))
+        old = await plane.wait_available()
+
+        async def as_many_as_groups(count: int) -> bool:
+            page = await plane.client.list_all(PODS, namespace=NAMESPACE, type=dict[str, Any])
+            names = {str(pod["spec"]["schedulingGroup"]["podGroupName"]) for pod in page.items}
+            return len(names) == count and names == set(await listed(plane, POD_GROUPS))
+
+        assert await as_many_as_groups(2)
+        await plane.faults.crash(NAMESPACE, next(name for name in old if name.endswith("-1")))
+        await plane.wait_for(lambda: _others(plane, old))
+        await plane.wait_available()
+        await plane.wait_for(lambda: as_many_as_groups(2), timeout=60)
+        await plane.patch_lws("demo", {"replicas": 1})
+        await plane.wait_for(lambda: as_many_as_groups(1), timeout=90)
+
+
+async def _others(plane: Plane, old: dict[str, str]) -> bool:
+    now = await plane.pods()
+    return len(now) == 4 and sum(1 for name in now if name not in old) == 2

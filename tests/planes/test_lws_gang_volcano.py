@@ -9,6 +9,7 @@ from tests.planes.real_plane import RealPlane
 from tests.planes.sandbox_plane import SandboxPlane
 
 from regroup.kube.resources import CRDS, PODS
+from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.controller.setup import Settings
 from regroup.leaderworkerset.gang import GROUP_NAME, QUEUE, Provider
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
@@ -192,3 +193,31 @@ async def test_what_volcano_cannot_do(volcano: Plane) -> None:
         await plane.wait_available()
         raw: dict[str, Any] = await plane.client.get(PODS, "demo-0-1", namespace=NAMESPACE)
         assert "schedulingGroup" not in raw["spec"]
+
+
+async def test_groups_that_are_named_by_a_key(volcano: Plane) -> None:
+    """4.3, 3.6 with groupIdentity Hash: the PodGroup has the group's drawn key in its name; a
+    recreated group has another one, and the old goes with its leader."""
+    async with volcano as plane:
+        await plane.client.create(CRDS, volcano_crd())
+        await plane.apply(lws_manifest(replicas=2, size=2, groupIdentity="Hash"))
+        old = await plane.wait_available()
+        found = await pod_groups(plane)
+        pods = await plane.pods()
+        assert {pod.metadata.annotations[GROUP_NAME] for pod in pods.values()} == set(found)
+        assert len(found) == 2
+        owners = {one["metadata"]["ownerReferences"][0]["uid"] for one in found.values()}
+        assert owners == {pod.metadata.uid for pod in pods.values() if pod.metadata.labels[keys.WORKER_INDEX] == "0"}
+        broken = next(pod for pod in pods.values() if pod.metadata.labels[keys.WORKER_INDEX] == "1")
+        await plane.faults.crash(NAMESPACE, broken.metadata.name)
+
+        async def renewed() -> bool:
+            now = await plane.pods()
+            fresh = [pod for pod in now.values() if pod.running_and_ready and not pod.deleting and pod.metadata.name not in old]
+            return len(now) == 4 and len(fresh) == 2
+
+        await plane.wait_for(renewed)
+        await plane.wait_available()
+        await plane.sleep(10)
+        pods = await plane.pods()
+        assert {pod.metadata.annotations[GROUP_NAME] for pod in pods.values()} == set(await pod_groups(plane))
