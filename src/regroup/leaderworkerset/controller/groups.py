@@ -27,7 +27,7 @@ from regroup.leaderworkerset.decisions import Admit, CreateWorkers, Decision, De
 from regroup.leaderworkerset.facts import is_ready, summarize
 from regroup.leaderworkerset.keys import GATE, LEADERWORKERSETS
 from regroup.leaderworkerset.types import LeaderWorkerSet
-from regroup.leaderworkerset.view import GroupKey, GroupView
+from regroup.leaderworkerset.view import GroupKey, GroupView, is_hash_key
 from regroup.runtime.clock import Clock
 from regroup.runtime.controller import Result
 from regroup.runtime.expectations import Expectations
@@ -180,16 +180,34 @@ class GroupLooks:
         if not isinstance(decision, Admit):
             return decision
         now = self._clock.now()
-        last = self._admitted.get(key)
+        before, last = self._predecessor(key)
         until = pacing.hold_until(last, target.leader, now=now)
         if until is not None:
             why = f"{last.quick + 1 if last is not None else 1} leader(s) in a row ended the moment they started"
             return Wait(rule="case C136", why=why, event="GroupReplacementDeferred", pod=decision.leader, again_at=until)
+        self._admitted.pop(before, None)
         self._admitted[key] = pacing.admitted(last, target.leader, now=now)
-        self._admitted.move_to_end(key)
         while len(self._admitted) > _REMEMBERED:
             self._admitted.popitem(last=False)
         return decision
+
+    def _predecessor(self, key: GroupKey) -> tuple[GroupKey, pacing.Admitted | None]:
+        """The leader that was let in before this one: of the same index, or in Hash mode, where each has a new key, the last one
+        of the LeaderWorkerSet that has ended."""
+        own = self._admitted.get(key)
+        if own is not None or not is_hash_key(key.index):
+            return key, own
+        owner = (key.namespace, key.lws)
+        gone = [
+            (one, last)
+            for one, last in self._admitted.items()
+            if (one.namespace, one.lws) == owner and self._ended(last.leader_uid)
+        ]
+        return max(gone, key=lambda found: found[1].at, default=(key, None))
+
+    def _ended(self, uid: str) -> bool:
+        pod = self._stores.pods.by_uid(uid)
+        return pod is None or pod.deleting or pod.terminal
 
     async def _find_squatter(self, key: GroupKey, decision: Decision) -> Decision:
         """A member that its set cannot make for long: look once a while whether a stranger has its name (C104). Such a pod need
