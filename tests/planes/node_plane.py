@@ -6,12 +6,13 @@ and nothing more, its webhooks registered by URL on loopback. What a person does
 
 import asyncio
 import contextlib
+import inspect
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -104,6 +105,16 @@ class NodePlane(Plane):
             self._process.send_signal(signal.SIGKILL)
         await self._process.wait()
         self._process = None
+
+    async def wait_for(self, predicate: Callable[[], Awaitable[Any] | Any], *, timeout: float = 60.0, what: str = "") -> Any:
+        """As everywhere; a part of the machine that dies meanwhile ends the wait with its last log lines."""
+
+        async def look() -> Any:
+            self.machine.check()
+            answer = predicate()
+            return await answer if inspect.isawaitable(answer) else answer
+
+        return await super().wait_for(look, timeout=timeout, what=what or inspect.getsource(predicate).strip()[:300])
 
     # -- what a person does
 
