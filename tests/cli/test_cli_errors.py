@@ -36,7 +36,7 @@ def assert_told(result: subprocess.CompletedProcess[str], *, code: int, text: st
     [
         (["bogus"], "No such command 'bogus'"),
         (["manifests", "--bogus"], "No such option"),
-        (["manifests", "--only", "crds,bogus"], "bogus: choose from crds, namespace, rbac, webhooks, deployment"),
+        (["manifests", "--only", "crds,bogus"], "bogus: choose from crds, namespace, rbac, config, webhooks, deployment"),
         (["manifests", "--namespaces", "a,B_c"], "'B_c' is no name of a namespace"),
         (["manifests", "--namespace", "x.y"], "'x.y' is no name of a namespace"),
         (["manifests", "--namespaces", ","], "names no namespace"),
