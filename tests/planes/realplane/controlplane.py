@@ -53,6 +53,8 @@ class Options:
     audit: bool = False
     """Keep an audit log of all writes in ``folder/audit.log``."""
     feature_gates: str = ""
+    runtime_config: str = ""
+    """API versions to serve beyond those that are served by default."""
     address: str = "127.0.0.1"
     """Where the API server listens: nodes in network namespaces of their own do not reach loopback."""
     unreachable_toleration: int = 300
@@ -111,7 +113,11 @@ class ControlPlane:
             self._spawn("kube-controller-manager", self._controller_flags(kubeconfig))
             self._spawn(
                 "kube-scheduler",
-                ["--kubeconfig", str(kubeconfig), "--leader-elect=false", "--secure-port=0", *self._client_limits()],
+                [
+                    *("--kubeconfig", str(kubeconfig), "--leader-elect=false", "--secure-port=0"),
+                    *self._client_limits(),
+                    *([f"--feature-gates={self.options.feature_gates}"] if self.options.feature_gates else []),
+                ],
             )
             self._wait_for_namespace(began + READY_LIMIT)
         self.check()
@@ -245,6 +251,8 @@ class ControlPlane:
         ]
         if self.options.feature_gates:
             flags.append(f"--feature-gates={self.options.feature_gates}")
+        if self.options.runtime_config:
+            flags.append(f"--runtime-config={self.options.runtime_config}")
         if self.options.audit:
             flags += [f"--audit-policy-file={folder / 'audit-policy.yaml'}", f"--audit-log-path={folder / 'audit.log'}"]
         return flags
