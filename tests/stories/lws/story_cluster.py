@@ -70,6 +70,12 @@ class Kubectl:
         assert code == 0, f"kubectl {' '.join(arguments)}: {output}"
         return output
 
+    def without_namespace(self, *arguments: str) -> str:
+        """What it says when no namespace is put in front, as for a plugin; it must succeed."""
+        code, output = self._run(list(arguments), text="")
+        assert code == 0, f"kubectl {' '.join(arguments)}: {output}"
+        return output
+
     def fails(self, *arguments: str, text: str = "") -> str:
         """What it says when it ends with an error."""
         code, output = self.tries(*arguments, text=text)
@@ -77,7 +83,10 @@ class Kubectl:
         return output
 
     def tries(self, *arguments: str, text: str = "") -> tuple[int, str]:
-        command = [self._binary, "-n", self.namespace, *arguments]
+        return self._run(["-n", self.namespace, *arguments], text=text)
+
+    def _run(self, arguments: list[str], *, text: str) -> tuple[int, str]:
+        command = [self._binary, *arguments]
         done = subprocess.run(command, input=text, env=self._env, capture_output=True, text=True, timeout=LIMIT, check=False)
         return done.returncode, done.stdout + done.stderr
 
