@@ -240,6 +240,38 @@ async def test_webhooks_by_url_are_registered_and_kept() -> None:
     assert SECRET not in [entry.name for entry in api.asked(writes=False)], "outside the cluster there is no Secret"
 
 
+async def test_of_two_outside_the_cluster_the_leader_answers() -> None:
+    """A second operator that is started for a while takes the registration along; the leader takes it back, and one that only
+    waits never puts its CA on a URL that is not its own. When it leads, the webhooks are its own at once."""
+
+    async def registered() -> set[tuple[str, str]]:
+        found: dict[str, Any] = await api.client.get(MUTATING_WEBHOOKS, WEBHOOK_CONFIGURATION)
+        configs = [webhook["clientConfig"] for webhook in found["webhooks"]]
+        return {(config["url"].rpartition("/")[0], config["caBundle"]) for config in configs}
+
+    api = await installed()
+    for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+        await api.client.delete(resource, WEBHOOK_CONFIGURATION)
+    one = operator_on(api, webhook_port=0, webhook_url="https://127.0.0.1:9001")
+    two = operator_on(api, webhook_port=0, webhook_url="https://127.0.0.1:9002", identity="two")
+    async with running(one) as first:
+        await one.ready.wait()
+        (mine,) = await registered()
+        assert mine[0] == "https://127.0.0.1:9001"
+        async with running(two) as second:
+            await asyncio.sleep(CHECK_PERIOD * 3)
+            assert await registered() == {mine}
+            first.cancel()
+            with suppress(asyncio.CancelledError, BaseExceptionGroup):
+                await first
+            async with asyncio.timeout(30):
+                await asyncio.wait({second, asyncio.create_task(two.ready.wait())}, return_when=asyncio.FIRST_COMPLETED)
+            assert not second.done(), second
+            ((url, ca),) = await registered()
+            assert url == "https://127.0.0.1:9002"
+            assert ca != mine[1]
+
+
 async def test_liveness_fails_when_a_watch_is_deaf_for_long() -> None:
     """Case C116: a kind that is not heard of for long fails the probe, with the kind's name; one that recovers passes again."""
     api = await installed()

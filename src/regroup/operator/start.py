@@ -68,6 +68,9 @@ class Operator:
         self.metrics_port = 0
         self._webhooks_up = asyncio.Event()
         self._missing: list[str] = []
+        self._leads = not config.leader_elect
+        self._own_ca = b""
+        """What API servers shall trust, while our webhooks are registered by URL."""
         self._measure()
 
     @property
@@ -156,9 +159,13 @@ class Operator:
 
     async def _manage(self) -> None:
         self.metrics.leading(LEASE, leads=True)
+        self._leads = True
         try:
+            if self._own_ca:
+                await self._keep_registered(self._own_ca)
             await self.manager.run()
         finally:
+            self._leads = False
             self.metrics.leading(LEASE, leads=False)
 
     async def _certificates(self) -> Certificates | None:
@@ -195,6 +202,7 @@ class Operator:
             )
             return
         if config.webhook_url:
+            self._own_ca = certificates.ca
             await self._register(certificates.ca)
             tasks.create_task(certificates.keep(on_trust=self._keep_registered), name="certificate")
         else:
@@ -211,9 +219,26 @@ class Operator:
         self._missing = missing
 
     async def _keep_registered(self, ca: bytes) -> None:
-        """See that our webhooks are still registered and trust us."""
-        if await trust(self._client, _CONFIGURATIONS, ca):
+        """See that webhooks are registered. The leader sees to it that they are its own: another operator that was started for
+        a while has left its URL. The others keep off what is not theirs: their CA in it would break it."""
+        self._own_ca = ca
+        urls = await self._registered_urls()
+        if urls is not None and all(url.startswith(self._config.webhook_url) for url in urls):
+            await trust(self._client, _CONFIGURATIONS, ca)
+        elif urls is None or self._leads:
             await self._register(ca)
+
+    async def _registered_urls(self) -> list[str] | None:
+        """The URLs of the registered webhooks of our names; None when a configuration is missing."""
+        urls = []
+        for resource, names in _CONFIGURATIONS.items():
+            for name in names:
+                try:
+                    found: dict[str, Any] = await self._client.get(resource, name)
+                except NotFound:
+                    return None
+                urls += [str((webhook.get("clientConfig") or {}).get("url")) for webhook in found.get("webhooks") or []]
+        return urls
 
     async def _register(self, ca: bytes) -> None:
         """Register our webhooks by URL, for an operator outside the cluster."""
