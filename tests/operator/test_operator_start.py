@@ -16,7 +16,7 @@ from regroup.kube.resources import CRDS, LEASES, MUTATING_WEBHOOKS, SECRETS, VAL
 from regroup.leaderworkerset import schema
 from regroup.operator.apis import NotInstalled
 from regroup.operator.config import LEASE, SECRET, OperatorConfig
-from regroup.operator.start import DEAF_AFTER, Operator
+from regroup.operator.start import DEAF_AFTER, Operator, RegisteredByService
 from regroup.operator.webhooks import WEBHOOK_CONFIGURATION, configurations
 from regroup.runtime.certificates import CHECK_PERIOD
 from regroup.runtime.election import LeadershipLost
@@ -238,6 +238,16 @@ async def test_webhooks_by_url_are_registered_and_kept() -> None:
         found = await api.client.get(MUTATING_WEBHOOKS, WEBHOOK_CONFIGURATION)
         assert len(found["webhooks"]) == 2
     assert SECRET not in [entry.name for entry in api.asked(writes=False)], "outside the cluster there is no Secret"
+
+
+async def test_webhooks_of_an_operator_inside_are_not_taken_over() -> None:
+    """`regroup manifests` was applied and somebody runs an operator by URL beside it: told, nothing is changed."""
+    api = await installed()
+    before: dict[str, Any] = await api.client.get(MUTATING_WEBHOOKS, WEBHOOK_CONFIGURATION)
+    life = asyncio.create_task(operator_on(api, webhook_port=0, webhook_url="https://127.0.0.1:9001").run())
+    async with asyncio.timeout(30):
+        assert isinstance(await ended_by(life), RegisteredByService)
+    assert await api.client.get(MUTATING_WEBHOOKS, WEBHOOK_CONFIGURATION) == before
 
 
 async def test_of_two_outside_the_cluster_the_leader_answers() -> None:

@@ -18,7 +18,7 @@ from regroup.leaderworkerset.gang import Provider
 from regroup.omenative.config import ConfigInvalid
 from regroup.operator.apis import NotInstalled
 from regroup.operator.config import CONFIG_NAMESPACE, NAMESPACE, ConfigError, OperatorConfig
-from regroup.operator.start import Operator
+from regroup.operator.start import Operator, RegisteredByService
 from regroup.runtime import logging, loop
 from regroup.runtime.clock import SystemClock
 from regroup.runtime.election import LeadershipLost
@@ -144,7 +144,7 @@ async def _run(cluster: ClusterAccess, config: OperatorConfig) -> None:
         return
     except BaseExceptionGroup as group:
         raise _failure(_first(group), cluster) from group
-    except (NotInstalled, ConfigInvalid, WireError, OSError, LeadershipLost) as error:
+    except (NotInstalled, RegisteredByService, ConfigInvalid, WireError, OSError, LeadershipLost) as error:
         raise _failure(error, cluster) from error
     finally:
         await client.close()
@@ -158,6 +158,14 @@ def _failure(error: BaseException, cluster: ClusterAccess) -> CommandFailed:
         case ConfigInvalid():
             # The words that upstream's manager logs, for those who look for them.
             return CommandFailed(f"Failed to initialize lifecycle scale configuration: {error}")
+        case RegisteredByService():
+            hints = [
+                "take them away: kubectl delete mutatingwebhookconfigurations,validatingwebhookconfigurations regroup",
+                "or run without --webhook-url, beside that operator",
+            ]
+            return CommandFailed(
+                f"cannot register the webhooks by URL: {error} ({cluster.server})", hints=hints, exit_code=EXIT_CLUSTER
+            )
         case WireError():
             return cluster_failure(error, server=cluster.server, doing="starting the operator")
         case LeadershipLost():

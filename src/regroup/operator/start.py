@@ -31,7 +31,7 @@ from regroup.runtime.health import HealthServer
 from regroup.runtime.manager import EndedEarly, Manager
 from regroup.runtime.metrics import Metrics
 from regroup.wire.client import Client
-from regroup.wire.errors import NotFound
+from regroup.wire.errors import Invalid, NotFound
 from regroup.wire.resource import Resource
 
 COMPONENT = "leaderworkerset"
@@ -42,6 +42,10 @@ DEAF_AFTER = 300.0
 """Seconds without a working watch after which liveness fails, so that the kubelet starts us anew."""
 
 _CONFIGURATIONS = {MUTATING_WEBHOOKS: [WEBHOOK_CONFIGURATION], VALIDATING_WEBHOOKS: [WEBHOOK_CONFIGURATION]}
+
+
+class RegisteredByService(Exception):
+    """Our webhooks are to be registered by URL, and those of an operator inside the cluster are there."""
 
 
 class Operator:
@@ -81,7 +85,8 @@ class Operator:
     async def run(self) -> None:
         """Work until cancelled.
 
-        Raises ``NotInstalled``, ``WireError`` (unreachable, refused), ``OSError`` (a port that is taken), ``LeadershipLost``.
+        Raises ``NotInstalled``, ``RegisteredByService``, ``WireError`` (unreachable, refused), ``OSError`` (a port that is
+        taken), ``LeadershipLost``.
         """
         await self._set_up(await apis.look(self._client, namespaces=self._config.namespaces))
         await self.check()
@@ -247,7 +252,14 @@ class Operator:
         )
         for configuration in configurations:
             resource = _configuration_resource(configuration["kind"])
-            await self._client.apply(resource, configuration["metadata"]["name"], configuration)
+            name = configuration["metadata"]["name"]
+            try:
+                await self._client.apply(resource, name, configuration)
+            except Invalid:
+                found: dict[str, Any] = await self._client.get(resource, name)
+                if any((webhook.get("clientConfig") or {}).get("service") for webhook in found.get("webhooks") or []):
+                    raise RegisteredByService(f"{resource.kind} {name} leads to an operator inside the cluster") from None
+                raise
         self._log.info("webhooks registered", url=self._config.webhook_url)
 
     async def _serve_health(self, port: int) -> None:
