@@ -23,7 +23,7 @@ COUNT = 20_000
 WARM = 200
 
 
-def _resident() -> int:
+def resident() -> int:
     """Bytes of this process in memory."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
@@ -37,13 +37,13 @@ async def _fill(count: int) -> tuple[int, float]:
     cache = Cache(Client(MemoryServer(LazyPods(count), version=count + 2)), clock=clock, rng=random.Random(1))
     informer = cache.informer(PODS, type=Pod, indexers=INDEXERS)
     gc.collect()
-    before = _resident()
+    before = resident()
     task = asyncio.create_task(cache.run())
     await cache.wait_synced()
     began = time.perf_counter()
     gc.collect()
     collection = time.perf_counter() - began
-    after = _resident()
+    after = resident()
     if len(informer.store) != count:
         raise RuntimeError(f"{len(informer.store)} of {count} pods are there")
     task.cancel()

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.__main__ import main, questions
 from benchmarks.load import INDEXERS, MemoryServer, events, pod_line
 from benchmarks.report import Answer, Budget
+from benchmarks.thousand import create
 
 from regroup.kube.pod import Pod
 from regroup.wire.codec import decode
@@ -74,3 +75,13 @@ def test_the_command_prints_one_json_document() -> None:
     assert "error" not in result
     assert result["figures"]["interpreter_s"] < result["figures"]["import_s"]
     assert done.returncode == (0 if all(budget["kept"] for budget in result["budgets"]) else 1)
+
+
+def test_a_small_thousand_answers() -> None:
+    """Issue 3: the benchmark of 1,000 groups of 8, with three groups of 2: all become ready, with few writes and none refused."""
+    figures = create(groups=3, size=2)
+
+    assert 0 < figures["virtual_s"] < 30
+    assert 2 <= figures["writes_per_group"] <= 4
+    assert figures["refused_writes"] == 0
+    assert figures["peak_mib"] >= figures["resident_mib"] > 20

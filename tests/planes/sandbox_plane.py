@@ -102,12 +102,13 @@ class RecordingTransport:
         entry = Recorded(plane.clock.monotonic(), request, 0)
         if entry.writes:
             await plane.stand_still(answered=False)
+        place = len(plane.requests)
         plane.requests.append(entry)
         if line.delay:
             await asyncio.sleep(line.delay)
         made_up = line.answer(request)
         response = made_up if made_up is not None else await self._inner.request(request, timeout=timeout)
-        plane.requests[plane.requests.index(entry)] = replace(entry, status=response.status)
+        plane.requests[place] = replace(entry, status=response.status)
         if entry.writes:
             await plane.stand_still(answered=True)
         return line.rewrite(request, response)

@@ -14,6 +14,7 @@ from regroup.kube.workloads import Service, StatefulSet
 from regroup.leaderworkerset import gang, objects
 from regroup.leaderworkerset.controller import podwrites
 from regroup.leaderworkerset.controller.counters import Counters
+from regroup.leaderworkerset.controller.endings import Endings
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.podwrites import Overtaken
 from regroup.leaderworkerset.controller.stores import Stores
@@ -70,9 +71,11 @@ class Actor:
         expectations: Expectations[GroupKey],
         gangs: Gangs,
         clock: Clock,
+        endings: Endings,
     ) -> None:
         self._client = client
         self._clock = clock
+        self._endings = endings
         self._gangs = gangs
         self._stores = stores
         self._expectations = expectations
@@ -136,7 +139,7 @@ class Actor:
             # Garbage collection would reach the workers one by one through their set. The label names the incarnation, so
             # nothing of a later one can be hit; sets that we did not make lack it and are left to garbage collection. In Hash
             # mode the condition group-ready costs a write, and this is the one that can be done without.
-            await self._end_workers(view, leader.uid)
+            self._end_workers(view, leader.uid)
         what = f"Recreating group {view.key.index} (leader pod {leader.name}): {decision.why}"
         self._tell(target, "Normal", "RecreateGroup", what, related=leader, evidence=evidence(decision, view))
 
@@ -323,7 +326,7 @@ class Actor:
             raise Overtaken(f"worker set {decision.set_name}: {error}") from error
         self._expectations.expect_deleted(target.view.key, uid=decision.set_uid, by_uid=self._stores.sets.by_uid)
         if decision.leader_uid:
-            await self._end_workers(target.view, decision.leader_uid)
+            self._end_workers(target.view, decision.leader_uid)
 
     async def _delete_leader(self, view: GroupView, leader: PodId) -> None:
         try:
@@ -333,15 +336,15 @@ class Actor:
             raise Overtaken(f"leader {leader.name}: {error}") from error
         self._expectations.expect_deleted(view.key, uid=leader.uid, by_uid=self._stores.pods.by_uid)
 
-    async def _end_workers(self, view: GroupView, leader_uid: str) -> None:
-        """Tell all workers of one incarnation to end, with one request. The selector names nothing that our cache does not
+    def _end_workers(self, view: GroupView, leader_uid: str) -> None:
+        """Have all workers of one incarnation told to end, with one request. The selector names nothing that our cache does not
         hold, so an impostor would be known; with one about, garbage collection is left to it."""
         if view.impostors:
             return
         if any(pod.metadata.labels.get(LEADER_UID) == leader_uid and not pod.deleting for pod in view.workers):
             key = view.key
             selector = f"{LEADER_UID}={leader_uid},{NAME}={key.lws},{GROUP_INDEX}={key.index}"
-            await self._client.delete_collection(PODS, namespace=key.namespace, label_selector=selector)
+            self._endings.add(namespace=key.namespace, selector=selector)
 
     def _expect_pod(self, target: Target, pod: Pod | None) -> None:
         if pod is None:

@@ -13,6 +13,7 @@ from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, NODES, POD
 from regroup.kube.workloads import ControllerRevision, Deployment, ReplicaSet, Service, StatefulSet
 from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.counters import Counters
+from regroup.leaderworkerset.controller.endings import Endings
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.groups import GroupLooks
 from regroup.leaderworkerset.controller.memory import Departures, Groups, Pace, Rejections
@@ -129,6 +130,8 @@ class Wiring:
         )
         self._tallies = Tallies(metrics, exhausted=self._groups.exhausted)
         counters = Counters(client, rng=rng)
+        endings = Endings(client)
+        manager.add(endings.run, name="endings")
         group_writes: Expectations[GroupKey] = Expectations(clock=clock)
         set_writes: Expectations[SetKey] = Expectations(clock=clock)
         self._looks = GroupLooks(
@@ -146,6 +149,7 @@ class Wiring:
                 expectations=group_writes,
                 gangs=self._gangs,
                 clock=clock,
+                endings=endings,
             ),
             expectations=group_writes,
             on_change=self._group_changed,

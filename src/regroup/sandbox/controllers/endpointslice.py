@@ -25,6 +25,9 @@ from regroup.wire.errors import Conflict, NotFound, WireError
 
 NAME = "endpointslice-controller"
 WORKERS = 5
+REST_PER_POD = 1 / 2000
+"""Seconds between two passes over a Service, for each pod that it selects: a pass reads all of them, and while a set of 8,000
+starts one pass for each of its pods would cost more than everything else in the cluster."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 Key = tuple[str, str]
@@ -41,6 +44,9 @@ class EndpointSlices:
         self._nodes = manager.cache.informer(NODES, type=Node)
         self._slices = manager.cache.informer(ENDPOINT_SLICES, type=EndpointSlice, indexers={SERVICE_NAME_LABEL: _service_of})
         self._expectations: Expectations[Key] = Expectations(clock=manager.clock)
+        self._clock = manager.clock
+        self._rests: dict[Key, float] = {}
+        """Until when a Service is left alone."""
         self.controller: Controller[Key] = Controller(NAME, self.reconcile, clock=manager.clock, workers=WORKERS)
         self.controller.watches(self._services, _own_key)
         self.controller.watches(self._pods, self._services_of_pod)
@@ -53,12 +59,17 @@ class EndpointSlices:
         if service is None or service.metadata.deleting or not service.selects:
             # The slices of a Service that is gone are owned by it: the garbage collector takes them.
             self._expectations.forget(key)
+            self._rests.pop(key, None)
             return Result()
+        now = self._clock.monotonic()
+        if (rest := self._rests.get(key, now) - now) > 0:
+            return Result(requeue_after=rest)
         if not self._expectations.satisfied(key):
             # Names are made by the server: on a cache without our last slice, its endpoints would get a second one.
             return Result(requeue_after=STALE_RECHECK)
         selector = service.spec.raw_selector or {}
         pods = [pod for pod in self._pods.store.index(NAMESPACE, key[0]) if _selected(selector, pod)]
+        self._rests[key] = now + len(pods) * REST_PER_POD
         zones = {node.metadata.name: node.metadata.labels.get(ZONE_LABEL, "") for node in self._nodes.store.values()}
         slices = [
             entry
