@@ -84,4 +84,4 @@ def test_a_small_thousand_answers() -> None:
     assert 0 < figures["virtual_s"] < 30
     assert 2 <= figures["writes_per_group"] <= 4
     assert figures["refused_writes"] == 0
-    assert figures["peak_mib"] >= figures["resident_mib"] > 20
+    assert min(figures["peak_mib"], figures["resident_mib"]) > 20

@@ -132,12 +132,14 @@ def test_coming_and_going_is_never_filtered() -> None:
 @pytest.mark.looptime
 async def test_a_pace_lets_the_first_through_and_spaces_the_others() -> None:
     """Calls until the next time share it; another key has its own."""
-    pace: Pace[str] = Pace(clock=LoopClock(start=START), interval=1.0)
+    pace: Pace[str] = Pace(clock=LoopClock(start=START))
 
-    assert pace.wait("a") == 0.0
+    assert pace.wait("a", interval=1.0) == 0.0
     await asyncio.sleep(0.25)
-    assert [pace.wait("a"), pace.wait("a"), pace.wait("b")] == pytest.approx([0.75, 0.75, 0.0])
+    assert [pace.wait("a", interval=1.0), pace.wait("a", interval=1.0), pace.wait("b", interval=1.0)] == pytest.approx(
+        [0.75, 0.75, 0.0]
+    )
     await asyncio.sleep(1)
-    assert pace.wait("a") == pytest.approx(0.75)
+    assert pace.wait("a", interval=1.0) == pytest.approx(0.75)
     await asyncio.sleep(5)
-    assert pace.wait("a") == 0.0
+    assert pace.wait("a", interval=1.0) == 0.0

@@ -35,11 +35,14 @@ class LeaderSets:
         self._expectations = expectations
         self._teller = teller
         self._as_applied: dict[Key, tuple[Any, ...]] = {}
+        self._agreed: dict[Key, tuple[object, ...]] = {}
+        """What was last found to be as wanted: a pass on which nothing of it moved compares no templates."""
         self._log = structlog.get_logger("leaderworkerset.set")
 
     def forget(self, key: Key) -> None:
         """The LeaderWorkerSet is gone."""
         self._as_applied.pop(key, None)
+        self._agreed.pop(key, None)
 
     def find(self, lws: LeaderWorkerSet) -> StatefulSet | None:
         """The one that there is. Raises ``Taken``."""
@@ -72,8 +75,12 @@ class LeaderSets:
             states={group.index: group.state for group in facts},
             new_revision=is_new and existing is not None,
         )
+        asked = _asked(lws, existing, current=current, replicas=target.replicas, partition=target.partition)
+        if existing is not None and self._agreed.get(key) == asked:
+            return existing
         wanted = objects.leader_set(lws, revision=current, replicas=target.replicas, partition=target.partition)
         if existing is not None and self._says(key, existing, wanted):
+            self._agreed[key] = asked
             return existing
         if existing is None:
             await self._see_that_name_is_free(lws)
@@ -142,6 +149,16 @@ class LeaderSets:
             self._teller.tell(
                 lws, "Normal", "GroupsProgressing", f"Removed surge groups {after.replicas} to {before.replicas - 1}"
             )
+
+
+def _asked(
+    lws: LeaderWorkerSet, existing: StatefulSet | None, *, current: str, replicas: int, partition: int
+) -> tuple[object, ...]:
+    """Everything that the comparison of a leader set with what is wanted rests on."""
+    meta = existing.metadata if existing is not None else None
+    live = (meta.uid, meta.generation, meta.raw_labels, meta.raw_annotations) if meta is not None else ()
+    owner = lws.metadata
+    return (live, owner.uid, owner.generation, owner.raw_labels, owner.raw_annotations, current, replicas, partition)
 
 
 def _current(existing: StatefulSet | None) -> rollout.Current | None:

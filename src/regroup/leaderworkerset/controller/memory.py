@@ -42,24 +42,23 @@ class Memo(Generic[T]):
 
 
 class Pace(Generic[K]):
-    """Spaces out what happens to a key: the first time comes at once, each further one ``interval`` seconds after the last."""
+    """Spaces out what happens to a key: the first time comes at once, each further one some seconds after the last."""
 
-    def __init__(self, *, clock: Clock, interval: float) -> None:
+    def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
-        self._interval = interval
         self._last: dict[K, float] = {}
 
-    def wait(self, key: K) -> float:
+    def wait(self, key: K, *, interval: float) -> float:
         """Seconds until the next time, which is taken for settled; calls until then give the same moment."""
         now = self._clock.monotonic()
         if len(self._last) > _PACED:
-            self._last = {one: at for one, at in self._last.items() if at + self._interval > now}
+            self._last = {one: at for one, at in self._last.items() if at + interval > now}
         last = self._last.get(key)
-        if last is None or last + self._interval <= now:
+        if last is None or last + interval <= now:
             self._last[key] = now
             return 0.0
         if last <= now:
-            self._last[key] = last = last + self._interval
+            self._last[key] = last = last + interval
         return last - now
 
 
@@ -109,7 +108,9 @@ class Groups:
                 self._known.pop(owner, None)
             return changed
         changed = groups.get(key.index) != summary
-        self._known.setdefault(owner, groups)[key.index] = summary
+        if changed:
+            # An equal one stays the same object, by which others know that what they made of it still holds.
+            self._known.setdefault(owner, groups)[key.index] = summary
         return changed
 
     def of(self, namespace: str, lws: str) -> Mapping[str, Summary | None]:

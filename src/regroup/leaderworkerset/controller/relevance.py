@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from regroup.kube.meta import HasMeta, ObjectMeta
+from regroup.kube.node import OUT_OF_SERVICE_TAINT, UNREACHABLE_TAINT, Node
 from regroup.kube.pod import Pod, PodStatus
 from regroup.kube.workloads import StatefulSet
 from regroup.leaderworkerset.budget import COUNTED, CorruptCounts, parse_counted, parse_counts
@@ -54,6 +55,23 @@ def same_worker_set(old: StatefulSet, new: StatefulSet) -> bool:
         and then.update_revision == now.update_revision
         and _same_meta(old.metadata, new.metadata)
     )
+
+
+def says_otherwise(old: LeaderWorkerSet, new: LeaderWorkerSet) -> bool:
+    """Whether all groups have to hear of it: the spec, the deletion, an annotation. A status is our own doing."""
+    return (
+        old.metadata.uid != new.metadata.uid
+        or old.metadata.generation != new.metadata.generation
+        or old.metadata.deleting != new.metadata.deleting
+        or not same_annotations(old, new)
+    )
+
+
+def health_of(node: Node) -> tuple[object, ...]:
+    """What the node-loss rule and exclusive topology read of a node."""
+    ready = node.ready
+    taints = tuple((key, node.taint(key) is not None) for key in (UNREACHABLE_TAINT, OUT_OF_SERVICE_TAINT))
+    return (ready.status if ready is not None else "", taints, node.metadata.labels)
 
 
 def same_annotations(old: LeaderWorkerSet, new: LeaderWorkerSet) -> bool:

@@ -74,6 +74,10 @@ class SetPasses:
         self._statuses = statuses
         self._workloads = workloads
         self._told: dict[Key, str] = {}
+        self._facts_of: dict[Key, dict[str, tuple[Summary, str, GroupFacts]]] = {}
+        """What each group amounts to, with the summary and the revision that it rests on: most groups stay as they are."""
+        self._matched: dict[Key, tuple[object, ControllerRevision | None]] = {}
+        """The revision that a spec was found to be at, with what that rests on."""
 
     async def look(self, key: Key) -> Result:
         """One pass. Raises ``WireError`` for what must be tried again with back-off."""
@@ -141,13 +145,15 @@ class SetPasses:
         self._leader_sets.forget(key)
         self._deployments.forget(key)
         self._told.pop(key, None)
+        self._matched.pop(key, None)
+        self._facts_of.pop(key, None)
 
     # -- revision
 
     async def _revision(self, key: Key, lws: LeaderWorkerSet, leaders: LeaderWorkload | None) -> tuple[str, bool]:
         """The key of the revision that the spec is at, made if need be, and whether it is new (3.5, 6.1)."""
         known = self._revisions(lws)
-        found = revision.find_revision(lws, known)
+        found = self._matching(key, lws, known)
         if found is not None:
             current = revision.revision_key(found)
             carried = leaders.metadata.labels.get(REVISION, "") if leaders is not None else current
@@ -169,6 +175,15 @@ class SetPasses:
         self._tell(lws, "Normal", "CreatingRevision", f"Created revision {name}")
         return name, leaders is not None and name != lost
 
+    def _matching(self, key: Key, lws: LeaderWorkerSet, known: Sequence[ControllerRevision]) -> ControllerRevision | None:
+        """The revision that the spec is at. Compared once for each version of both: specs are large."""
+        seen = (lws.metadata.uid, lws.metadata.generation, [(one.metadata.uid, one.metadata.resource_version) for one in known])
+        before = self._matched.get(key)
+        if before is None or before[0] != seen:
+            before = (seen, revision.find_revision(lws, known))
+            self._matched[key] = before
+        return before[1]
+
     def _as_before(self, lws: LeaderWorkerSet, leaders: LeaderWorkload | None, carried: str) -> bool:
         """Whether the leaders' template is what the spec asks for, revision label apart."""
         if isinstance(leaders, Deployment):
@@ -184,9 +199,9 @@ class SetPasses:
         """The shared headless Service (3.4)."""
         if lws.spec.subdomain_policy != SHARED:
             return
-        wanted = objects.shared_service(lws)
         found = self._stores.services.get(lws.namespace, lws.name)
         if found is None:
+            wanted = objects.shared_service(lws)
             try:
                 found = await self._client.create(SERVICES, wanted, namespace=lws.namespace, type=Service)
             except AlreadyExists:
@@ -200,11 +215,18 @@ class SetPasses:
     # -- groups, clean-up
 
     def _facts(self, key: Key, current: str) -> list[GroupFacts]:
+        before, now = self._facts_of.get(key, {}), {}
         facts = []
         for index, summary in sorted(self._groups.of(*key).items()):
             known = summary if summary is not None else self._work_out(key, index)
-            if known is not None:
-                facts.append(known.facts(revision=current))
+            if known is None:
+                continue
+            kept = before.get(index)
+            if kept is None or kept[0] is not known or kept[1] != current:
+                kept = (known, current, known.facts(revision=current))
+            now[index] = kept
+            facts.append(kept[2])
+        self._facts_of[key] = now
         return facts
 
     def _work_out(self, key: Key, index: str) -> Summary | None:

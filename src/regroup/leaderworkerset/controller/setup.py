@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from regroup.kube.meta import HasMeta
-from regroup.kube.node import OUT_OF_SERVICE_TAINT, UNREACHABLE_TAINT, Node
+from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
 from regroup.kube.workloads import ControllerRevision, Deployment, ReplicaSet, Service, StatefulSet
@@ -18,7 +18,7 @@ from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.groups import GroupLooks
 from regroup.leaderworkerset.controller.memory import Departures, Groups, Pace, Rejections
 from regroup.leaderworkerset.controller.observe import Observer
-from regroup.leaderworkerset.controller.relevance import recounted, same_annotations, same_pod, same_worker_set, unless
+from regroup.leaderworkerset.controller.relevance import health_of, recounted, same_pod, same_worker_set, says_otherwise, unless
 from regroup.leaderworkerset.controller.sets import SetPasses
 from regroup.leaderworkerset.controller.statuses import Statuses
 from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, BY_LWS, BY_NODE, Stores
@@ -51,7 +51,9 @@ SetKey = tuple[str, str]
 
 _PASS_INTERVAL = 0.1
 """Seconds between two passes over one LeaderWorkerSet on account of its groups: a storm in a thousand groups is looked at as a
-whole ten times a second, not a thousand times."""
+whole a few times a second, not a thousand times."""
+_PASS_INTERVAL_PER_GROUP = 0.0002
+"""Seconds more for each group: a pass reads them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class Wiring:
         self._departures = Departures()
         self._groups = Groups()
         self._rejections = Rejections()
-        self._pace: Pace[SetKey] = Pace(clock=clock, interval=_PASS_INTERVAL)
+        self._pace: Pace[SetKey] = Pace(clock=clock)
         self._gangs = Gangs(
             client,
             cache,
@@ -207,7 +209,8 @@ class Wiring:
     def _group_changed(self, namespace: str, name: str) -> None:
         """A group amounts to something else: its LeaderWorkerSet is passed over, at once unless it just was."""
         key = (namespace, name)
-        self.sets.queue.add_after(key, self._pace.wait(key))
+        interval = _PASS_INTERVAL + _PASS_INTERVAL_PER_GROUP * len(self._groups.of(namespace, name))
+        self.sets.queue.add_after(key, self._pace.wait(key, interval=interval))
 
     # -- which groups a change concerns
 
@@ -277,7 +280,7 @@ class Wiring:
             self._tallies.forget(found.namespace, found.name)
             self._looks.forget(found.namespace, found.name)
             self._rejections.forget(found.namespace, found.name)
-        if old is None or new is None or _says_otherwise(old, new) or (indexes := recounted(old, new)) is None:
+        if old is None or new is None or says_otherwise(old, new) or (indexes := recounted(old, new)) is None:
             yield from self._groups.keys(found.namespace, found.name)
         else:
             yield from (GroupKey(found.namespace, found.name, index) for index in indexes)
@@ -316,7 +319,7 @@ class Wiring:
 
     def _groups_of_node(self, change: Change[Node]) -> Iterable[GroupKey]:
         """Groups with a member that is leaving a node whose health changed (Q29), or that wait for its labels (3.3)."""
-        if change.old is not None and change.new is not None and _health(change.old) == _health(change.new):
+        if change.old is not None and change.new is not None and health_of(change.old) == health_of(change.new):
             return
         found = change.new or change.old
         if found is None:
@@ -403,19 +406,3 @@ def _leader_set_moved(change: Change[StatefulSet] | Change[Deployment]) -> bool:
         or old.metadata.labels != new.metadata.labels
         or old.metadata.deleting != new.metadata.deleting
     )
-
-
-def _says_otherwise(old: LeaderWorkerSet, new: LeaderWorkerSet) -> bool:
-    return (
-        old.metadata.uid != new.metadata.uid
-        or old.metadata.generation != new.metadata.generation
-        or old.metadata.deleting != new.metadata.deleting
-        or not same_annotations(old, new)
-    )
-
-
-def _health(node: Node) -> tuple[object, ...]:
-    """What the node-loss rule and exclusive topology read of a node."""
-    ready = node.ready
-    taints = tuple((key, node.taint(key) is not None) for key in (UNREACHABLE_TAINT, OUT_OF_SERVICE_TAINT))
-    return (ready.status if ready is not None else "", taints, node.metadata.labels)
