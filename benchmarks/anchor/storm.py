@@ -38,14 +38,15 @@ class Storm:
         }
 
 
-async def strike(bed: Bed, *, groups: int = GROUPS, timeout: float = 600.0) -> Storm:
-    """Let a worker of each group fail at once, and wait until nothing is left to be done."""
+async def strike(bed: Bed, *, groups: int = GROUPS, of: int | None = None, timeout: float = 600.0) -> Storm:
+    """Let a worker of each of the first ``groups`` fail at once, and wait until nothing is left to be done. ``of``: how many
+    groups the set has, when more."""
     mark, cpu = bed.log.mark(), bed.operator.cpu_seconds()
     await asyncio.gather(*(bed.fail(f"{SET}-{group}-{1 + group % (SIZE - 1)}") for group in range(groups)))
     leaders = [f"{SET}-{group}" for group in range(groups)]
     names = leaders + [f"{SET}-{group}-{index}" for group in range(groups) for index in range(1, SIZE)]
     await bed.recreated(mark, names, timeout=timeout)
-    await bed.until_ready(SET, groups)
+    await bed.until_ready(SET, of or groups)
     await bed.settle()
     writes = bed.log.since(mark)
     failed = {name.rpartition("-")[0]: at for name, at in failures(writes).items()}

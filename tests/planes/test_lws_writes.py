@@ -6,7 +6,7 @@ import pytest
 from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest
 
 
-@pytest.mark.parametrize("size", [1, 2, 8, 32])
+@pytest.mark.parametrize("size", [1, 2, 8, 32, 128])
 async def test_a_recreation_costs_at_most_six_writes(plane: Plane, size: int) -> None:
     """Design 8: whatever the size, none that changes nothing, at most two events."""
     async with plane:
