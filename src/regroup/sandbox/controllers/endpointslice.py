@@ -28,6 +28,8 @@ WORKERS = 5
 REST_PER_POD = 1 / 2000
 """Seconds between two passes over a Service, for each pod that it selects: a pass reads all of them, and while a set of 8,000
 starts one pass for each of its pods would cost more than everything else in the cluster."""
+TICK = 0.001
+"""Seconds that a timer may fire early: what is due within them is due, or a pass would put itself off without end."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 Key = tuple[str, str]
@@ -62,7 +64,7 @@ class EndpointSlices:
             self._rests.pop(key, None)
             return Result()
         now = self._clock.monotonic()
-        if (rest := self._rests.get(key, now) - now) > 0:
+        if (rest := self._rests.get(key, now) - now) > TICK:
             return Result(requeue_after=rest)
         if not self._expectations.satisfied(key):
             # Names are made by the server: on a cache without our last slice, its endpoints would get a second one.
