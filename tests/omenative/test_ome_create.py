@@ -350,3 +350,16 @@ def test_a_pending_instance_whose_pods_are_there_after_all() -> None:
     assert not any(write.startswith("create") for write in world.writes[made:])
     world.resume()
     world.settle()
+
+
+def test_a_held_create_whose_pods_come_up_after_all() -> None:
+    """4.11: Ready, and what was held against the revision is forgotten."""
+    world = World(workers=1)
+    world.on_create = lambda pod: setattr(pod, "blocked", "ErrImagePull")
+    world.until(lambda: bool(world.told("RetryHeld")))
+    uids = world.uids_of()
+    for pod in world.instance():
+        pod.blocked = ""
+    world.settle()
+    assert world.uids_of() == uids
+    assert world.status.retry_blocks == ()

@@ -334,6 +334,8 @@ class Story(RuleBasedStateMachine):
             for pod in list(world.pods.values()):
                 self._heal(pod)
         assert self._finished(), (world.status.rows, world.outcome and world.outcome.reasons, list(world.pods))
+        # What the last second brought is counted, and then there is nothing left to do.
+        self._pass()
         writes = world.status_writes
         self._pass()
         assert world.outcome is not None

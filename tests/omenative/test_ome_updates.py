@@ -508,3 +508,40 @@ def test_an_instance_whose_update_is_held_loses_its_old_pod(lost: str) -> None:
     assert world.row().running_revision == old
     assert world.pod().serves
     assert world.status.retry_blocks[0].state == "Held"
+
+
+def test_an_extra_pod_holds_a_surge_slot() -> None:
+    """5.3: live leftovers of a failed attempt count until the next start on that Instance, which takes their slot over."""
+    world = settled(replicas=2, settings=with_retries(), lifecycle=lifecycle(maxSurge=1))
+    block(world, "ErrImagePull")
+    world.roll("img:2")
+    world.until(lambda: world.row(0).phase == "Failed")
+    world.edit_lifecycle(**lifecycle(maxSurge=1, partition=1))
+    world.on_create = lambda _: None
+    target = world.roll("img:3")
+    world.run(5)
+    hold = world.status.rollout_hold
+    assert hold is not None
+    text = f"extra pod {ENGINE}-0-default-1 holds a surge slot until a start on its Instance replaces it"
+    assert hold.reason == f"per-Component surge budget 1 exhausted (would become 2); {text}"
+    world.edit_lifecycle(**lifecycle(maxSurge=1, partition=0))
+    world.until(lambda: rolled(world, target))
+    assert world.told("FailedSurgeTargetRecycled")
+    world.run(30)
+    assert len(world.pods) == 2
+
+
+def test_a_terminating_pod_holds_a_surge_slot() -> None:
+    """5.3: until its deletion grace elapses."""
+    world = settled(replicas=2, lifecycle=lifecycle(maxSurge=1))
+    world.grace = timedelta(seconds=60)
+    world.roll("img:2")
+    world.until(lambda: world.row(0).running_revision == world.update_revision)
+    world.operate()
+    hold = world.status.rollout_hold
+    assert hold is not None
+    assert hold.reason.endswith(
+        f"; Terminating pod {ENGINE}-0-default-0 still counts against the surge budget until its deletion grace elapses"
+    )
+    assert world.row(1).phase == "Ready"
+    world.until(lambda: rolled(world, world.update_revision))
