@@ -545,3 +545,27 @@ def test_a_terminating_pod_holds_a_surge_slot() -> None:
     )
     assert world.row(1).phase == "Ready"
     world.until(lambda: rolled(world, world.update_revision))
+
+
+def test_no_update_starts_while_a_restart_is_in_flight() -> None:
+    """3.3: and one that is in flight goes on."""
+    world = settled(policy=R, replicas=3, lifecycle=lifecycle(maxSurge=1))
+    world.start_delay = timedelta(seconds=20)
+    world.crash(world.pod(0))
+    world.operate()
+    target = world.roll("img:2")
+    world.run(10)
+    assert world.phases() == ["Restarting", "Ready", "Ready"]
+    assert "waits for restarts" in world.why(1)
+    world.until(lambda: "Updating" in world.phases())
+    world.until(lambda: rolled(world, target), limit=600)
+
+
+@pytest.mark.parametrize(("partition", "image"), [(1, "img:1"), (0, "img:2")])
+def test_an_instance_that_lost_all_pods_during_a_roll(partition: int, image: str) -> None:
+    """4.8: made anew at the wanted revision where the roll takes the Instance, else at the one that it ran."""
+    world = settled(policy="None", lifecycle=lifecycle(maxSurge=1, partition=partition))
+    world.roll("img:2")
+    world.vanish(world.pod())
+    world.until(lambda: world.ready() and bool(world.instance()))
+    assert {pod.container().image for pod in world.instance()} == {image}

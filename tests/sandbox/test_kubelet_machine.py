@@ -299,3 +299,33 @@ def test_a_fault_annotation_is_read_into_the_plan() -> None:
     meta = msgspec.structs.replace(pod.metadata, raw_annotations={FAULT: "crash container=main code=9 id=k"})
     found = plan(msgspec.structs.replace(pod, metadata=meta), OPTIONS).fault
     assert found == replace(crash(9, "k"), container="main")
+
+
+def test_a_changed_image_begins_the_container_anew() -> None:
+    """An update in place: the container that ran is stopped, counts as a restart, and the new image is pulled and started; its
+    pod never was Pending. It happens when the kubelet sees the change, not before."""
+    pod = Pod(make_pod())
+    assert pod.at(10).containers[0].image == "img/main"
+    pod.plan = replace(pod.plan, containers=tuple(replace(entry, image="img/other") for entry in pod.plan.containers))
+    (entry,) = pod.at(20).containers
+    assert (entry.stage, entry.restarts, entry.image) == (Stage.PULLING, 1, "img/other")
+    assert entry.last is not None
+    assert entry.last.finished == START + 20
+    (entry,) = pod.at(23).containers
+    assert (entry.stage, entry.since, entry.restarts) == (Stage.RUNNING, START + 23, 1)
+    assert pod.at(500).containers[0].restarts == 1
+
+
+def test_a_changed_image_ends_a_back_off() -> None:
+    """A pull that fails and a crash loop are of the old image."""
+    pulling = Pod(make_pod(), images=Images(refused=("img/main",)))
+    assert pulling.stages(30) in ([Stage.PULL_BACKOFF], [Stage.PULL_FAILED], [Stage.PULLING])
+    crashing = Pod(make_pod(annotations={"exit-after": "1s", "exit-code": "3"}))
+    assert crashing.stages(20) == [Stage.CRASH_BACKOFF]
+    for pod in (pulling, crashing):
+        pod.plan = replace(
+            pod.plan, containers=tuple(replace(entry, image="img/other", run_for=None) for entry in pod.plan.containers)
+        )
+        pod.at(40)
+        assert pod.stages(44) == [Stage.RUNNING]
+        assert pod.run.containers[0].crashes == 0

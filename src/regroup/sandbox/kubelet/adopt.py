@@ -40,6 +40,7 @@ def _container(known: ContainerStatus, plan: ContainerPlan, options: KubeletOpti
         restarts=known.restart_count,
         crashes=known.restart_count,
         last=_ended(last, now) if last else None,
+        image=known.image,
     )
     state = known.state or ContainerState()
     if state.running is not None:

@@ -69,6 +69,8 @@ class ContainerRun:
     """The end that its state shows (EXITED, DONE)."""
     last: Ended | None = None
     """The end before (``lastState``)."""
+    image: str = ""
+    """What it was begun with; empty before that."""
 
     def ready(self, now: float) -> bool:
         """Whether its readiness probe passes."""
@@ -138,13 +140,50 @@ def advance(run: PodRun, plan: PodPlan, options: KubeletOptions, *, now: float, 
             return run
         due = min((entry.due for entry in run.containers), default=NEVER)
         if due > now + TICK:
-            return replace(_settle(run, plan, options, now, images), at=now)
+            settled = replace(_settle(run, plan, options, now, images), at=now)
+            changed = _take_up_images(settled, plan, options, now, images)
+            if changed is settled:
+                return settled
+            run, moment = changed, now
+            continue
         moment = max(moment, due)
         containers = tuple(
             _event(entry, spec, options, stopping=run.stopping, images=images) if entry.due == due else entry
             for entry, spec in zip(run.containers, plan.containers, strict=True)
         )
         run = replace(run, containers=containers)
+
+
+def _take_up_images(run: PodRun, plan: PodPlan, options: KubeletOptions, now: float, images: Images) -> PodRun:
+    """Containers whose image was changed in the spec begin anew with it: the one that ran is stopped and counts as a restart."""
+    if run.over or run.stopping:
+        return run
+    containers = tuple(
+        entry
+        if not entry.image or entry.image == spec.image or entry.stage is Stage.DONE
+        else _begin(_stopped(entry, options, now), spec, options, now, images)
+        for entry, spec in zip(run.containers, plan.containers, strict=True)
+    )
+    return run if containers == run.containers else replace(run, containers=containers)
+
+
+def _stopped(entry: ContainerRun, options: KubeletOptions, now: float) -> ContainerRun:
+    """The container of the old image is gone."""
+    last = entry.ended or entry.last
+    if entry.stage is Stage.RUNNING:
+        code = options.stop_exit_code
+        last = Ended(code, "Completed" if code == 0 else "Error", entry.since, now)
+    again = entry.stage in {Stage.RUNNING, Stage.EXITED, Stage.CRASH_BACKOFF}
+    return replace(
+        entry,
+        restarts=entry.restarts + again,
+        crashes=0,
+        pull_failures=0,
+        ended=None,
+        last=last,
+        unready_until=0.0,
+        ready_at=NEVER,
+    )
 
 
 def _event(entry: ContainerRun, plan: ContainerPlan, options: KubeletOptions, *, stopping: bool, images: Images) -> ContainerRun:
@@ -253,8 +292,8 @@ def _all_down(run: PodRun, now: float, *, only_running: bool = False) -> tuple[C
 def _begin(entry: ContainerRun, plan: ContainerPlan, options: KubeletOptions, now: float, images: Images) -> ContainerRun:
     """A container's turn: its image is there, or has to be pulled first."""
     if plan.image in images.present and not images.refuses(plan.image):
-        return replace(entry, stage=Stage.STARTING, since=now, due=now + plan.start_delay)
-    return replace(entry, stage=Stage.PULLING, since=now, due=now + options.pull_time)
+        return replace(entry, stage=Stage.STARTING, since=now, due=now + plan.start_delay, image=plan.image)
+    return replace(entry, stage=Stage.PULLING, since=now, due=now + options.pull_time, image=plan.image)
 
 
 def _ended(run: PodRun, plan: PodPlan) -> PodRun:

@@ -62,7 +62,8 @@ def parse(status: dict[str, Any]) -> PodStatus:
 
 
 def _phase(pairs: Sequence[tuple[ContainerRun, ContainerPlan]], *, initialized: bool) -> str:
-    waits = any(entry.stage in _COMING for entry, spec in pairs if not spec.init)
+    # A container that has run before and is on its way again does not make the pod Pending.
+    waits = any(entry.stage in _COMING and entry.last is None for entry, spec in pairs if not spec.init)
     return "Pending" if waits or not initialized else "Running"
 
 
@@ -78,7 +79,7 @@ def _container(
     running = entry.stage is Stage.RUNNING
     status: dict[str, Any] = {
         "name": entry.name,
-        "image": spec.image,
+        "image": entry.image or spec.image,
         "imageID": "",
         "ready": _container_ready(entry, spec, now),
         "started": running,
@@ -87,7 +88,7 @@ def _container(
         "lastState": {"terminated": _terminated(entry.last)} if entry.last else {},
     }
     if entry.stage not in _COMING and not (entry.ended and entry.ended.reason == "ContainerStatusUnknown"):
-        status["imageID"] = _image_id(spec.image)
+        status["imageID"] = _image_id(entry.image or spec.image)
         status["containerID"] = f"sandbox://{run_id(pod.metadata.uid, entry.name, entry.restarts)}"
     return status
 
