@@ -15,8 +15,19 @@ from tests.planes.sandbox_plane import SandboxPlane
 
 NODES = 6
 """Room for 660 pods: one suite needs more than a page of 500."""
-ON_SOCKETS = frozenset({"test_lws_recreate.py"})
-"""The suites that run on the sandbox's sockets as well, which cost real time: those where the operator does the most."""
+ON_SOCKETS = frozenset(
+    {
+        "test_a_container_restart_recreates_the_group",
+        "test_a_deleted_worker_recreates_the_group",
+        "test_a_rolling_update_replaces_each_pod_once",
+        "test_deleting_it_deletes_everything",
+        "test_killed_at_every_write",
+        "test_refusals_name_the_field",
+        "test_scale_through_the_subresource",
+        "test_the_status_tells_the_loss",
+    }
+)
+"""The tests that run on the sandbox's sockets as well, which cost real time: what differs there is the way of a request."""
 
 
 @pytest.fixture(autouse=True)
@@ -74,13 +85,18 @@ def require_real_plane() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep off the sockets what does not belong there."""
-    left = [item for item in items if item.get_closest_marker("http") is None or _on_sockets(item)]
-    if len(left) < len(items):
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(left)])
+    """Keep off the sockets what does not belong there; of the parametrized tests the first is enough."""
+    seen: set[str] = set()
+    left: list[pytest.Item] = []
+    off: list[pytest.Item] = []
+    for item in items:
+        spec = getattr(item, "callspec", None)
+        if spec is None or spec.params.get("plane") != "sandbox-http":
+            left.append(item)
+            continue
+        name = getattr(item, "originalname", "")
+        (left if name in ON_SOCKETS - seen else off).append(item)
+        seen.add(name)
+    if off:
+        config.hook.pytest_deselected(items=off)
         items[:] = left
-
-
-def _on_sockets(item: pytest.Item) -> bool:
-    spec = getattr(item, "callspec", None)
-    return spec is None or spec.params.get("plane") != "sandbox-http" or item.path.name in ON_SOCKETS

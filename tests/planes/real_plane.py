@@ -1,10 +1,10 @@
 """A real control plane as a plane: Kubernetes' own API server, controllers and scheduler; pods are run by our kubelets.
 
-A suite shares one control plane; what a test made is removed after it. A control plane that dies fails the test that it died in,
-and every later one, with its last log lines.
+A suite shares one control plane; what a test made is removed after it. A control plane that dies fails the test that it died in
+with its last log lines; the next test starts another.
 """
 
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Self
 
 from tests.planes.placing import SchedulerFaults
@@ -33,8 +33,13 @@ class SharedControl:
             control = ControlPlane()
             control.__enter__()  # in the main thread, whose life its processes are tied to
             self._control = control
-        self._control.check()
-        return self._control
+        control = self._control
+        try:
+            control.check()
+        except PlaneFailed:
+            self.stop()
+            raise
+        return control
 
     def stop(self) -> None:
         """Stop it; the next test starts another."""
@@ -96,21 +101,23 @@ class RealPlane(SocketPlane):
         return ClusterAccess(server=self.control.url, identity=identity, ca=self.control.ca, source="the real plane")
 
     async def _end(self) -> None:
-        await self.end_operators()
-        if self._placing is not None:
-            await self._placing.close()
-        if self._kubelets is not None:
-            await end(self._kubelets)
-        try:
-            if self._shared is not None:
-                await wipe(self.client)
-        except (NotWiped, WireError, PlaneFailed):
-            # Whatever is left there, no other test shall meet it.
-            self.control.keep_logs()
-            if self._shared is not None:
-                self._shared.stop()
-            raise
-        finally:
-            await self.close_clients()
+        async with AsyncExitStack() as ending:  # from the last to the first, whatever fails on the way
+            ending.push_async_callback(self.close_clients)
             if self._shared is None:
-                self.control.stop()
+                ending.callback(self.control.stop)
+            else:
+                ending.push_async_callback(self._leave, self._shared)
+            if self._kubelets is not None:
+                ending.push_async_callback(end, self._kubelets)
+            if self._placing is not None:
+                ending.push_async_callback(self._placing.close)
+            ending.push_async_callback(self.end_operators)
+
+    async def _leave(self, shared: SharedControl) -> None:
+        """Leave a shared control plane as it was found, or to nobody."""
+        try:
+            await wipe(self.client)
+        except (NotWiped, WireError):
+            self.control.keep_logs()
+            shared.stop()
+            raise

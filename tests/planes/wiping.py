@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from tests.planes.plane import NAMESPACE
 
@@ -25,14 +26,12 @@ from regroup.kube.resources import (
     STATEFULSETS,
     VALIDATING_WEBHOOKS,
 )
-from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.wire.client import Client
 from regroup.wire.errors import NotFound
 from regroup.wire.resource import Resource
 
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 OWNERS_FIRST: Sequence[Resource] = (
-    LEADERWORKERSETS,
     DEPLOYMENTS,
     REPLICASETS,
     STATEFULSETS,
@@ -69,8 +68,9 @@ async def wipe(client: Client, *, nodes: bool = True, definitions: bool = True) 
     if nodes:
         await _empty(client, NODES, None)
         await _empty(client, LEASES, NODE_LEASES)
+    customs = await _customs(client)
     deadline = asyncio.get_running_loop().time() + LIMIT
-    while left := [text for resource in OWNERS_FIRST for text in await _empty(client, resource, NAMESPACE)]:
+    while left := [text for resource in (*customs, *OWNERS_FIRST) for text in await _empty(client, resource, NAMESPACE)]:
         if asyncio.get_running_loop().time() > deadline:
             raise NotWiped(f"still there after {LIMIT:g} s: {', '.join(left[:10])}")
         await asyncio.sleep(0.1)
@@ -78,6 +78,17 @@ async def wipe(client: Client, *, nodes: bool = True, definitions: bool = True) 
     for crd in (await client.list_all(CRDS, type=ObjectView)).items if definitions else ():
         if not crd.metadata.name.endswith(_OURS):
             await client.delete(CRDS, crd.metadata.name)
+
+
+async def _customs(client: Client) -> list[Resource]:
+    """All custom kinds that live in namespaces: they own the rest."""
+    found = []
+    for crd in (await client.list_all(CRDS, type=dict[str, Any])).items:
+        spec = crd["spec"]
+        version = next(entry["name"] for entry in spec["versions"] if entry["storage"])
+        if spec["scope"] == "Namespaced":
+            found.append(Resource(spec["group"], version, spec["names"]["plural"], spec["names"]["kind"]))
+    return found
 
 
 async def _empty(client: Client, resource: Resource, namespace: str | None) -> list[str]:
