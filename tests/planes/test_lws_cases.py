@@ -114,11 +114,15 @@ class TestC104:
             body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "demo-0-1"}, "spec": QUICK["spec"]}
             made: dict[str, Any] = await plane.client.create(PODS, body, namespace=NAMESPACE)
             await plane.apply(lws_manifest(size=2))
+
+            async def told() -> bool:
+                return any("demo-0-1" in event.note for event in await plane.events("FailedCreate"))
+
+            await plane.wait_for(told, timeout=60)
             await plane.sleep(60)
             found: dict[str, Any] = await plane.client.get(PODS, "demo-0-1", namespace=NAMESPACE)
             assert found["metadata"]["uid"] == made["metadata"]["uid"]
             assert (await plane.lws()).status.ready_replicas == 0
-            assert [event for event in await plane.events("FailedCreate") if "demo-0-1" in event.note]
 
 
 async def _running(plane: Plane, name: str) -> bool:

@@ -19,6 +19,7 @@ from regroup.sandbox.apiserver.failures import Failure
 from regroup.sandbox.apiserver.media import media_type
 from regroup.sandbox.apiserver.options import OptionsKind, check_version, delete_options, write_options
 from regroup.sandbox.apiserver.podlogs import LogSource
+from regroup.sandbox.apiserver.priorities import Priorities
 from regroup.sandbox.apiserver.reading import Reader, ServerStream, list_meta
 from regroup.sandbox.apiserver.registry import Registry, Served
 from regroup.sandbox.apiserver.routing import Target, parse_path, query_of, verb_of
@@ -62,6 +63,7 @@ class ApiServer:
         self.faults = FaultPlan(clock=clock)
         self.logs: LogSource | None = None
         self.admission = Admission(self.storage, self.registry, caller=webhook_caller, new_uid=lambda: objects.new_uid(rng))
+        self.admission.mutations.append(Priorities(self.storage).admit)
         self._log = log or structlog.get_logger("apiserver")
         self._reader = Reader(self.storage)
         self._writer = Writer(self.storage, clock=clock, rng=rng, admission=self.admission, namespace_state=self._namespace_state)

@@ -60,6 +60,11 @@ def is_pod(resource: Resource) -> bool:
     return _key(resource) == ("", "pods")
 
 
+def is_event(resource: Resource) -> bool:
+    """Whether the kind is Event, of either group."""
+    return resource.plural == "events" and resource.group in {"", "events.k8s.io"}
+
+
 def is_deployment(resource: Resource) -> bool:
     return _key(resource) == ("apps", "deployments")
 

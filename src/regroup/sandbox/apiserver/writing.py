@@ -18,7 +18,7 @@ from regroup.sandbox.apiserver.options import WriteOptions
 from regroup.sandbox.apiserver.registry import Served
 from regroup.sandbox.apiserver.routing import Target
 from regroup.sandbox.apiserver.storage import Key, Storage, Stored
-from regroup.sandbox.apiserver.traits import must_be_versioned, put_creates
+from regroup.sandbox.apiserver.traits import is_event, must_be_versioned, put_creates
 from regroup.sandbox.apiserver.webhooks import Attributes
 from regroup.sandbox.fieldmanager import manager as fields
 from regroup.sandbox.kinds.definition import KindDefinition
@@ -283,7 +283,9 @@ class Writer:
             context.warnings.extend(definition.warnings(obj))
         errors: Sequence[FieldError] = definition.validate(obj, old)
         if errors:
-            raise failures.invalid(definition.resource, obj["metadata"].get("name", ""), errors)
+            # Events are judged in their old form, whatever group they came in.
+            judged = replace(definition.resource, group="") if is_event(definition.resource) else definition.resource
+            raise failures.invalid(judged, obj["metadata"].get("name", ""), errors)
 
     def _decoded(self, context: WriteContext, body: Obj, *, patch: bool = False) -> Obj:
         """The object as its kind reads it. Raises ``Failure`` for wrong types, and for what ``fieldValidation`` forbids."""

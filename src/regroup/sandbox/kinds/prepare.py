@@ -14,7 +14,7 @@ SERVICE_NETWORK = IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)
 TOLERATION_SECONDS = 300
 _LOST = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 GATED = {
     "type": "PodScheduled",
     "status": "False",
@@ -41,7 +41,7 @@ def pod(new: Obj, old: Obj | None) -> None:
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         spec["terminationGracePeriodSeconds"] = 1
     if spec.get("priority") is None:
-        spec["priority"] = _SYSTEM_CLASSES.get(spec.get("priorityClassName") or "", 0)
+        spec["priority"] = SYSTEM_CLASSES.get(spec.get("priorityClassName") or "", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
     _tolerate_loss(spec)
 

@@ -112,7 +112,7 @@ def _ports(report: Report, ports: Sequence[Obj], path: str) -> None:
 
 
 def _ports_of_host(report: Report, spec: Obj, path: str) -> None:
-    """No two containers want the same port of the node."""
+    """No two containers want the same port of the node; in the node's own network a port is the same on both sides."""
     taken: set[tuple[Any, ...]] = set()
     for number, container in enumerate(spec.get("containers") or []):
         for position, port in enumerate(container.get("ports") or []):
@@ -122,6 +122,9 @@ def _ports_of_host(report: Report, spec: Obj, path: str) -> None:
                     shown = f"{port['hostPort']}/{port.get('hostIP') or ''}/{port.get('protocol')}"
                     report.duplicate(f"{path}.containers[{number}].ports[{position}].hostPort", shown)
                 taken.add(key)
+                if spec.get("hostNetwork") and port["hostPort"] != port.get("containerPort"):
+                    field = f"{path}.containers[{number}].ports[{position}].hostPort"
+                    report.invalid(field, port["hostPort"], "must match `containerPort` when `hostNetwork` is true")
 
 
 def _environment(report: Report, variables: Sequence[Obj], path: str) -> None:
@@ -193,11 +196,14 @@ def _environment_from(report: Report, sources: Sequence[Obj], path: str) -> None
         given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
         for name in given:
             text = source[name].get("name") or ""
-            report.all_invalid(f"{place}.{name}.name", text, names.dns_subdomain(text))
+            if text:
+                report.all_invalid(f"{place}.{name}.name", text, names.dns_subdomain(text))
+            else:
+                report.required(f"{place}.{name}.name")
         if not given:
-            report.invalid(place, "", "must specify one of: `configMapRef` or `secretRef`")
+            report.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(given) > 1:
-            report.invalid(place, "", "may not have more than one field specified at a time")
+            report.invalid(path, "", "may not have more than one field specified at a time")
 
 
 def _mounts(report: Report, mounts: Sequence[Obj], path: str, volumes: Mapping[str, Obj]) -> None:

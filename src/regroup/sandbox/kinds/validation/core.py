@@ -33,12 +33,10 @@ def plain(obj: Obj, old: Obj | None) -> Sequence[FieldError]:
 def namespace(obj: Obj, old: Obj | None) -> Sequence[FieldError]:
     report = Report()
     metadata.check(report, obj, old, name_rule=names.dns_label)
-    for number, name in enumerate((obj.get("spec") or {}).get("finalizers") or []):
+    for name in (obj.get("spec") or {}).get("finalizers") or []:
         report.all_invalid("spec.finalizers", name, names.qualified_name(name))
         if "/" not in name and name != "kubernetes":
-            report.invalid(
-                f"spec.finalizers[{number}]", name, "name is neither a standard finalizer name nor is it fully qualified"
-            )
+            report.invalid("spec.finalizers", name, "name is neither a standard finalizer name nor is it fully qualified")
     return report.errors
 
 

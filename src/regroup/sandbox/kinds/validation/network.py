@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from regroup.sandbox.kinds.prepare import SERVICE_NETWORK
+from regroup.sandbox.kinds.prepare import NODE_PORTS, SERVICE_NETWORK
 from regroup.sandbox.kinds.validation import containers, metadata, names
 from regroup.sandbox.kinds.validation.report import Report
 from regroup.sandbox.schema.errors import FieldError
@@ -13,6 +13,10 @@ Obj = dict[str, Any]
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
+_POLICIES = {
+    "internalTrafficPolicy": ("Cluster", "Local"),
+    "ipFamilyPolicy": ("PreferDualStack", "RequireDualStack", "SingleStack"),
+}
 
 
 def service(obj: Obj, old: Obj | None) -> Sequence[FieldError]:
@@ -33,6 +37,16 @@ def service(obj: Obj, old: Obj | None) -> Sequence[FieldError]:
     elif headless and kind in {"NodePort", "LoadBalancer"}:
         report.invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
     _service_ports(report, spec.get("ports") or [], kind=kind or "")
+    for number, text in enumerate(spec.get("externalIPs") or []):
+        report.all_invalid(f"spec.externalIPs[{number}]", text, names.address(text))
+    for field, allowed in _POLICIES.items():
+        if spec.get(field):
+            report.one_of(f"spec.{field}", spec[field], allowed)
+    for number, family in enumerate(spec.get("ipFamilies") or []):
+        report.one_of(f"spec.ipFamilies[{number}]", family, ("IPv4", "IPv6"))
+    if spec.get("healthCheckNodePort") and not (kind == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"):
+        why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        report.invalid("spec.healthCheckNodePort", spec["healthCheckNodePort"], why)
     metadata.labels(report, "spec.selector", spec.get("selector"))
     report.one_of("spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None"), needed=True)
     report.one_of("spec.type", kind, _TYPES, needed=True)
@@ -57,6 +71,9 @@ def _service_ports(report: Report, ports: Sequence[Obj], *, kind: str) -> None:
         containers.port(report, port.get("targetPort", 0), f"{path}.targetPort")
         if kind in {"ClusterIP", ""} and port.get("nodePort"):
             report.forbidden(f"{path}.nodePort", "may not be used when `type` is 'ClusterIP'")
+        elif port.get("nodePort") and port["nodePort"] not in NODE_PORTS:
+            why = f"The range of valid ports is {NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+            report.invalid(f"{path}.nodePort", port["nodePort"], f"provided port is not in the valid range. {why}")
     taken: set[tuple[Any, ...]] = set()
     for number, port in enumerate(ports):
         key = (port.get("protocol"), port.get("port"))
@@ -80,7 +97,7 @@ def _cluster_address(report: Report, spec: Obj, before: Obj) -> None:
 def _in_range(report: Report, first: str, spec: Obj) -> None:
     address = ip_address(first)
     families = spec.get("ipFamilies") or []
-    if families and families[0] != f"IPv{address.version}":
+    if families and families[0] in {"IPv4", "IPv6"} and families[0] != f"IPv{address.version}":
         form = "an IPv6" if families[0] == "IPv6" else "an IPv4"
         report.invalid("spec.clusterIPs[0]", first, f"expected {form} value as indicated by `ipFamilies[0]`")
     elif address not in SERVICE_NETWORK:

@@ -36,10 +36,11 @@ def _selected(report: Report, spec: Obj, *, kind: str) -> None:
     else:
         usable = metadata.selector(report, "spec.selector", selector)
         if usable and not selector:
-            report.invalid("spec.selector", {}, f"empty selector is invalid for {kind}")
+            named = "deployment" if kind == "replicaset" else kind  # as the server says it
+            report.invalid("spec.selector", {}, f"empty selector is invalid for {named}")
             return
     if not usable:
-        report.invalid("spec.selector", selector, "")
+        report.invalid("spec.selector", selector, "" if kind == "statefulset" else "invalid label selector")
         return
     labels = (template.get("metadata") or {}).get("labels")
     if selector is None or not from_object(selector).matches(labels or {}):
@@ -212,6 +213,8 @@ def controller_revision(obj: Obj, old: Obj | None) -> Sequence[FieldError]:
     report.not_negative("revision", obj.get("revision"))
     if obj.get("data") is None:
         report.required("data", "data is mandatory")
+    elif not isinstance(obj["data"], dict):
+        report.required("data", "data must be a valid JSON object")
     if old is not None and obj.get("data") != old.get("data"):
         report.invalid("data", obj.get("data"), "field is immutable")
     return report.errors
