@@ -85,6 +85,52 @@ def leader_set(lws: Mapping[str, Any], *, key: str = REVISION, replicas: int | N
     }
 
 
+def leader_deployment(lws: Mapping[str, Any], *, key: str = REVISION) -> dict[str, Any]:
+    """The leader Deployment of Hash groups, as it is applied."""
+    made, name = leader_set(lws, key=key), lws["metadata"]["name"]
+    template = made["spec"]["template"]
+    template["metadata"]["annotations"][f"{P}group-identity"] = "Hash"
+    template["spec"] |= {"subdomain": name, "readinessGates": [{"conditionType": f"{P}group-ready"}]}
+    return {
+        **made,
+        "kind": "Deployment",
+        "spec": {
+            "replicas": made["spec"]["replicas"],
+            "selector": made["spec"]["selector"],
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
+            "template": template,
+        },
+    }
+
+
+def hash_worker_set(lws: Mapping[str, Any], *, leader: Mapping[str, Any], key: str = REVISION) -> dict[str, Any]:
+    """The worker StatefulSet of a Hash group: named after its leader's host name."""
+    meta, host = leader["metadata"], leader["spec"]["hostname"]
+    made = worker_set(lws, group=0, leader_uid=meta["uid"], key=key)
+    name = lws["metadata"]["name"]
+    labels = {
+        f"{P}name": name,
+        f"{P}group-index": meta["labels"][f"{P}group-index"],
+        f"{P}group-key": meta["labels"][f"{P}group-key"],
+    }
+    made["metadata"] |= {
+        "name": host,
+        "labels": {**labels, f"{P}template-revision-hash": key, f"{P}role": "worker"},
+        "ownerReferences": [owner("Pod", meta["name"], meta["uid"])],
+    }
+    made["spec"]["selector"] = {"matchLabels": labels}
+    made["spec"]["template"]["metadata"] |= {
+        "labels": {**made["spec"]["template"]["metadata"]["labels"], **labels},
+        "annotations": {
+            f"{P}size": str(lws["spec"]["leaderWorkerTemplate"]["size"]),
+            f"{P}leader-name": meta["name"],
+            f"{P}leader-address": f"{host}.{name}.{NAMESPACE}",
+            f"{P}group-identity": "Hash",
+        },
+    }
+    return made
+
+
 def worker_set(lws: Mapping[str, Any], *, group: int, leader_uid: str, key: str = REVISION) -> dict[str, Any]:
     """The worker StatefulSet of one group."""
     name, size = lws["metadata"]["name"], lws["spec"]["leaderWorkerTemplate"]["size"]

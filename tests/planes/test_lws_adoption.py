@@ -6,7 +6,7 @@ import pytest
 from tests.planes import go_objects
 from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_template
 
-from regroup.kube.resources import CONTROLLER_REVISIONS, PODS, SERVICES, STATEFULSETS
+from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS, SERVICES, STATEFULSETS
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
 
@@ -122,6 +122,60 @@ async def test_a_rollout_after_taking_over(plane: Plane) -> None:
         await plane.wait_for(one_revision)
         (left,) = await plane.revisions()
         assert (left.revision, left.metadata.labels[keys.REVISION] != go_objects.REVISION) == (2, True)
+
+
+async def test_hash_groups(plane: Plane) -> None:
+    """4.2, behaviour 22: the same for groups that are named by a key: neither status nor scaling replaces a pod, and a failed
+    group is replaced as a whole."""
+    async with plane:
+        await plane.stop_operator()
+        await plane.apply(lws_manifest(replicas=2, size=2, worker=WORKER, groupIdentity="Hash"))
+        lws: dict[str, Any] = await plane.client.get(LEADERWORKERSETS, "demo", namespace=NAMESPACE)
+        await plane.client.create(CONTROLLER_REVISIONS, go_objects.revision(lws), namespace=NAMESPACE)
+        await plane.client.create(SERVICES, go_objects.service(lws), namespace=NAMESPACE)
+        body = go_objects.leader_deployment(lws)
+        await plane.client.apply(DEPLOYMENTS, "demo", body, namespace=NAMESPACE, force=True, field_manager="lws")
+
+        async def leaders() -> bool:
+            return len(await plane.pods()) == 2
+
+        await plane.wait_for(leaders)
+        for name in await plane.pods():
+            ready = {"type": keys.GROUP_READY, "status": "True", "reason": "WorkerStatefulSetReady"}
+            await plane.client.merge_patch(PODS, name, {"spec": {"schedulingGates": None}}, namespace=NAMESPACE)
+            leader: dict[str, Any] = await plane.client.get(PODS, name, namespace=NAMESPACE)
+            await plane.client.create(STATEFULSETS, go_objects.hash_worker_set(lws, leader=leader), namespace=NAMESPACE)
+            await plane.client.strategic_patch(
+                PODS, name, {"status": {"conditions": [ready]}}, namespace=NAMESPACE, subresource="status"
+            )
+
+        async def running() -> bool:
+            pods = await plane.pods()
+            return len(pods) == 4 and all(pod.running_and_ready for pod in pods.values())
+
+        await plane.wait_for(running)
+        uids = await plane.uids()
+        await plane.start_operator()
+        assert await plane.wait_available() == uids
+        await plane.sleep(30)
+        assert await plane.uids() == uids
+        await plane.patch_lws("demo", {"replicas": 3})
+        now = await plane.wait_available()
+        assert {name: now[name] for name in uids} == uids
+        broken = next(name for name, pod in (await plane.pods()).items() if pod.metadata.labels[keys.WORKER_INDEX] == "1")
+        group = (await plane.pods())[broken].metadata.labels[keys.GROUP_INDEX]
+        before = {name for name, pod in (await plane.pods()).items() if pod.metadata.labels[keys.GROUP_INDEX] == group}
+        await plane.faults.crash(NAMESPACE, broken)
+
+        async def replaced() -> bool:
+            pods = await plane.pods()
+            return len(pods) == 6 and not before & set(pods)
+
+        await plane.wait_for(replaced)
+        after = await plane.wait_available()
+        assert {name: after[name] for name in now if name not in before} == {
+            name: now[name] for name in now if name not in before
+        }
 
 
 async def test_going_back(plane: Plane) -> None:
