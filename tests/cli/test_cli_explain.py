@@ -97,3 +97,32 @@ async def test_a_gang_without_its_api_is_explained() -> None:
         await plane.wait_available()
         (group,) = (await explain(client, NAMESPACE, "demo", group=None, now=now, settings=settings)).groups
         assert (group.state, group.waits_for) == ("Running", None)
+
+
+async def test_limits_and_the_last_failure_for_a_person() -> None:
+    """Issue 5 point 4: members with node and restarts, last failure with pod, container, exit code and time, the rule, budget, what
+    is waited for and until when."""
+    template = {"maxGroupRestarts": 2, "restartBackoff": {"baseSeconds": 100, "capSeconds": 100}}
+    async with SandboxPlane() as plane:
+        await plane.apply(lws_manifest(size=2, template=template))
+        await plane.wait_available()
+        await plane.faults.crash(NAMESPACE, "demo-0-1", exit_code=23)
+        await plane.wait_for(lambda: plane.events("GroupRestartBackoff"))
+        await plane.sleep(1)
+        client = plane.cluster.client("explain")
+        seen = await explain(client, NAMESPACE, "demo", group=None, now=plane.clock.now(), settings=Settings())
+        page = io.StringIO()
+        show(seen, Console(file=page, width=250), details=True)
+        text = page.getvalue()
+        (group,) = seen.groups
+        assert (group.state, group.rule, group.restarts_used, group.restarts_left) == ("Deferred", "lws 5.7", 0, 2)
+        assert group.next_permitted == group.recreation_permitted_from
+        for line in (
+            "budget: 0 of 2 restarts used, 2 left",
+            f"a failure now recreates from: {group.recreation_permitted_from}",
+            "pod demo-0-1 container main: container restarted, exit code 23",
+            "waits for: container main of worker pod demo-0-1 restarted with exit code 23",
+        ):
+            assert line in text, text
+        node = (await plane.pods())["demo-0-1"].spec.node_name
+        assert any(line.split()[:1] == ["demo-0-1"] and node in line for line in text.splitlines())
