@@ -100,8 +100,8 @@ async def test_a_gang_without_its_api_is_explained() -> None:
 
 
 async def test_limits_and_the_last_failure_for_a_person() -> None:
-    """Issue 5 point 4: members with node and restarts, last failure with its pod, container, exit code and time, rule, budget, what
-    is waited for and until when."""
+    """Issue 5 point 4: members with node and restarts, the last failure with pod, container, exit code and time, rule and budget,
+    what is waited for and until when."""
     template = {"maxGroupRestarts": 2, "restartBackoff": {"baseSeconds": 100, "capSeconds": 100}}
     async with SandboxPlane() as plane:
         await plane.apply(lws_manifest(size=2, template=template))
