@@ -37,6 +37,22 @@ async def test_a_settled_cluster_writes_nothing_but_heartbeats() -> None:
         assert after == before
 
 
+async def test_events_go_after_an_hour() -> None:
+    """As kube-apiserver keeps them: an hour after the last write; one that repeats stays."""
+    async with running() as cluster:
+        client = cluster.client("test")
+        pods = Pods(client)
+        await pods.create("a")
+        await pods.until_ready("a")
+        await pods.create("crashes", annotations={"exit-after": "1s"})
+        await asyncio.sleep(1800)
+        assert {event["regarding"]["name"] for event in await items(client, EVENTS)} >= {"a", "crashes"}
+        await asyncio.sleep(3600)
+        left = await items(client, EVENTS)
+        assert {event["regarding"]["name"] for event in left} == {"crashes"}
+        assert "BackOff" in {event["reason"] for event in left}
+
+
 async def test_few_writes_make_a_pod_ready() -> None:
     """From the binding to Ready a kubelet writes a status at most three times: creating, running, ready."""
     async with running() as cluster:

@@ -57,7 +57,7 @@ def command(
 ) -> None:
     """Run a local cluster with the operator inside; prints the KUBECONFIG to export."""
     logging.configure(format="console", level=log_level)
-    life = _Sandbox(nodes=nodes, port=port, data_dir=data_dir, kubeconfig=kubeconfig, with_operator=not no_operator)
+    life = _Sandbox(nodes=nodes, speed=speed, port=port, data_dir=data_dir, kubeconfig=kubeconfig, with_operator=not no_operator)
     try:
         loop.run(life.run(), speed=speed)
     except DataDirError as error:
@@ -69,8 +69,10 @@ def command(
 class _Sandbox:
     """One run of the command."""
 
-    def __init__(self, *, nodes: int, port: int, data_dir: Path | None, kubeconfig: Path | None, with_operator: bool) -> None:
-        self._nodes, self._port = nodes, port
+    def __init__(
+        self, *, nodes: int, speed: float, port: int, data_dir: Path | None, kubeconfig: Path | None, with_operator: bool
+    ) -> None:
+        self._nodes, self._speed, self._port = nodes, speed, port
         self._data_dir, self._kubeconfig = data_dir, kubeconfig
         self._with_operator = with_operator
         self._stop = asyncio.Event()
@@ -135,6 +137,9 @@ class _Sandbox:
         )
         click.secho(f"  export KUBECONFIG={file}", bold=True)
         click.echo("  kubectl get nodes\n")
+        if self._speed != 1:
+            # kubectl get has its ages from the server; describe and events count by the clock of the machine.
+            click.echo(f"time runs {self._speed:g} times as fast; `kubectl get` tells ages by it, `kubectl describe` cannot")
         if self._data_dir is not None:
             click.echo(f"its state is kept in {self._data_dir}")
         click.echo("Ctrl-C stops it")

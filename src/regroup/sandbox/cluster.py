@@ -32,6 +32,8 @@ from regroup.wire.errors import AlreadyExists
 from regroup.wire.resource import Resource
 from regroup.wire.transport import Transport
 
+EXPIRY_PERIOD = 300.0
+"""Seconds between two looks for events that are too old."""
 BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-node-lease", "kube-public")
 
 
@@ -105,6 +107,7 @@ class Cluster:
                 parts.create_task(self._manager.run(), name="controllers")
                 parts.create_task(self._scheduler.run(), name="scheduler")
                 parts.create_task(self.kubelets.run(), name="kubelets")
+                parts.create_task(self._expire_events(), name="expiry of events")
                 await self._manager.ready.wait()
                 await self.kubelets.ready.wait()
                 self.ready.set()
@@ -113,6 +116,11 @@ class Cluster:
             await self.server.close()
             if self._journal is not None:
                 self._journal.close()
+
+    async def _expire_events(self) -> None:
+        while True:
+            await asyncio.sleep(EXPIRY_PERIOD)
+            self.server.expire_events()
 
     async def _create_namespaces(self) -> None:
         client = self.client("kube-apiserver")

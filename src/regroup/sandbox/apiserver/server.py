@@ -15,6 +15,7 @@ from regroup.sandbox.apiserver.bodies import read_object, read_other
 from regroup.sandbox.apiserver.custom import CustomKinds
 from regroup.sandbox.apiserver.deleting import Deleter
 from regroup.sandbox.apiserver.discovery import Discovery, not_a_path
+from regroup.sandbox.apiserver.expiry import expired
 from regroup.sandbox.apiserver.failures import Failure
 from regroup.sandbox.apiserver.media import media_type
 from regroup.sandbox.apiserver.options import OptionsKind, check_version, delete_options, write_options
@@ -76,6 +77,13 @@ class ApiServer:
     def transport(self) -> Transport:
         """A transport that calls this server in the same process."""
         return InProcessTransport(self.handle)
+
+    def expire_events(self) -> None:
+        """Remove the events whose time is over. Somebody has to call it now and then."""
+        served = self.registry.get(EVENTS.group, EVENTS.version, EVENTS.plural)
+        assert served is not None  # noqa: S101 - a built-in kind
+        for stored in list(expired(self.storage.items(EVENTS), now=self.clock.now())):
+            self._deleter.delete_stored(served, stored)
 
     async def close(self) -> None:
         """Give back what the server holds outside of itself: connections to webhooks."""
