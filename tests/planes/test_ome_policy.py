@@ -154,7 +154,7 @@ async def test_the_row_is_written_before_a_pod_is_touched(plane: Plane) -> None:
         deleted = next(place for place, entry in enumerate(writes) if entry.request.method == "DELETE")
         assert opened < gate < deleted
         replica = [entry for entry in writes if "/inferenceservices/" not in entry.request.path]
-        assert len(replica) <= 2 * 4 + 3 + 4, "2N + (serving routed pods) + 4: this stable Service routes to workers too"
+        assert len(replica) <= 2 * 4 + 4 + 4, "2N + (serving routed pods) + 4: this stable Service routes to workers too"
 
 
 @pytest.mark.parametrize("answered", [False, True])

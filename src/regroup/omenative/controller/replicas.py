@@ -21,6 +21,7 @@ from regroup.omenative.keys import COMPONENT, INFERENCE_REPLICAS, SERVICE
 from regroup.omenative.outcome import WARNING, DeletePod, Outcome, Told
 from regroup.omenative.replica import InferenceReplica
 from regroup.omenative.view import ReplicaView
+from regroup.runtime.clock import Clock
 from regroup.runtime.controller import Result
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.expectations import Expectations
@@ -39,6 +40,7 @@ class ReplicaPasses:
         self,
         client: Client,
         *,
+        clock: Clock,
         stores: Stores,
         observer: Observer,
         surroundings: Surroundings,
@@ -49,6 +51,7 @@ class ReplicaPasses:
         on_pass: Callable[[InferenceReplica, Outcome], None],
     ) -> None:
         self._client = client
+        self._clock = clock
         self._stores = stores
         self._observer = observer
         self._surroundings = surroundings
@@ -64,6 +67,7 @@ class ReplicaPasses:
         replica = self._stores.replicas.get(*key)
         if replica is None:
             self._expectations.forget(key)
+            self._statuses.forget(key)
             return Result()
         if not self._expectations.satisfied(key):
             return Result(requeue_after=_BEHIND)
@@ -77,6 +81,10 @@ class ReplicaPasses:
             slices = await self._read_slices(replica)
             view = self._observer.view(replica, revisions=around.revisions, update_revision=around.update_revision, slices=slices)
             outcome = passes.run(view)
+        if not outcome.actions and not outcome.events:
+            wait = self._statuses.wait(replica, outcome.status, now=self._clock.monotonic())
+            if wait > 0:
+                return Result(requeue_after=wait if outcome.wake is None else min(wait, max(0.01, outcome.wake)))
         try:
             report = await self._carry_out(view, outcome)
         except (Conflict, NotFound):

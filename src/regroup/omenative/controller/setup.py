@@ -91,6 +91,7 @@ class Wiring:
         expectations: Expectations[ReplicaKey] = Expectations(clock=clock)
         passes = ReplicaPasses(
             client,
+            clock=clock,
             stores=self._stores,
             observer=Observer(self._stores, clock=clock, settings=options.settings),
             surroundings=Surroundings(client, stores=self._stores, expectations=expectations, settings=options.settings),

@@ -25,6 +25,12 @@ _COUNTS = (
 """Written even when they are 0: ``kubectl get`` and autoscalers read them."""
 
 
+_OF_COUNTS = frozenset(_COUNTS) - {"observedGeneration"}
+_OF_ROW_COUNTS = frozenset({"podCount", "servingPodCount", "availablePodCount"})
+_PATIENCE = 1.0
+"""Seconds that numbers alone are held back: pods come and go one by one, and each step would be a write of its own."""
+
+
 class Statuses:
     """The status writer of the replica controller."""
 
@@ -32,12 +38,29 @@ class Statuses:
         self._client = client
         self._stores = stores
         self._expectations = expectations
+        self._held: dict[ReplicaKey, float] = {}
+
+    def wait(self, replica: InferenceReplica, status: InferenceReplicaStatus, *, now: float) -> float:
+        """Seconds that the write may still be held back: more than 0 only where nothing but numbers has changed, and not for
+        long. ``now`` is monotonic."""
+        key = (replica.namespace, replica.name)
+        old = encode(replica.raw_status) if replica.raw_status is not None else {}
+        new = encode(status)
+        if old == new or not old or _without_counts(old) != _without_counts(new):
+            self._held.pop(key, None)
+            return 0.0
+        return max(0.0, self._held.setdefault(key, now) + _PATIENCE - now)
+
+    def forget(self, key: ReplicaKey) -> None:
+        """The replica is gone."""
+        self._held.pop(key, None)
 
     async def write(self, replica: InferenceReplica, status: InferenceReplicaStatus) -> InferenceReplica:
         """Write ``status`` if it differs; gives the replica as it stands then. Raises ``Conflict`` when the replica has moved
         on: nothing of the pass may be done then."""
         if replica.raw_status is not None and encode(replica.raw_status) == encode(status):
             return replica
+        self._held.pop((replica.namespace, replica.name), None)
         meta = replica.metadata
         body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": patch(replica, status)}
         written = await self._client.merge_patch(
@@ -62,6 +85,16 @@ def encode(status: InferenceReplicaStatus) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(status, builtin_types=(datetime,))
     body: dict[str, Any] = {**dict.fromkeys(_COUNTS, 0), **_whole_seconds(plain), "conditions": to_wire(status.conditions)}
     return {name: value for name, value in body.items() if value not in (None, "", [])}
+
+
+def _without_counts(body: dict[str, Any]) -> dict[str, Any]:
+    """What a status says beside numbers: conditions that tell numbers in their message change with them."""
+    rows = [
+        {name: value for name, value in row.items() if name not in _OF_ROW_COUNTS} for row in body.get("instanceStatuses", ())
+    ]
+    signs = [(one["type"], one["status"], one.get("reason")) for one in body.get("conditions", ())]
+    rest = {name: value for name, value in body.items() if name not in _OF_COUNTS}
+    return {**rest, "instanceStatuses": rows, "conditions": signs}
 
 
 def _whole_seconds(value: Any) -> Any:
