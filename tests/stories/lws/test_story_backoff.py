@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,10 +35,7 @@ def test_an_old_group_does_not_wait(k: Kubectl) -> None:
     for longer is recreated at once, whatever its count."""
     k.apply(lws(template={"restartBackoff": {"baseSeconds": 20, "capSeconds": 20}}))
     old = k.ready()
-    revision = k(
-        "get", "pod", "demo-0", "-o", f"jsonpath={{.metadata.labels.{P.replace('.', chr(92) + '.')}template-revision-hash}}"
-    )
-    k("annotate", "lws", "demo", f"{P}group-restart-counts=" + json.dumps({f"{revision}/0": 35}))
+    _count(k, 35)
     k.lets_pass(40)
     k.crash("demo-0-1")
     k.recreated(old, group())
@@ -45,10 +43,25 @@ def test_an_old_group_does_not_wait(k: Kubectl) -> None:
     assert k.counts() == {"0": 36}
 
 
-def test_defaults_of_the_seeds_manifest(k: Kubectl) -> None:
-    """Behaviour 8: as it stands in the seed it has no pods to make; with a template the delays are 10 and 300."""
-    k.apply(lws(replicas=0, template={"restartBackoff": {}}))
+def test_the_longest_delay(k: Kubectl) -> None:
+    """Behaviours 8, 123: the delays are 10 and 300 where nothing else is said, and 300 is the longest, whatever the count."""
+    k.apply(lws(template={"restartBackoff": {}}))
     assert k.lws()["spec"]["leaderWorkerTemplate"]["restartBackoff"] == {"baseSeconds": 10, "capSeconds": 300}
+    uids = k.ready()
+    _count(k, 35)
+    k.crash("demo-0-1")
+    (event,) = k.until(lambda: k.events("GroupRestartBackoff"), what="the wait is told")
+    found = re.search(r"recreated in (\d+) s \(restart count 35\)", event["message"])
+    assert found is not None, event["message"]
+    assert 100 < int(found[1]) <= 300
+    assert k.uids() == uids
+
+
+def _count(k: Kubectl, count: int) -> None:
+    """Pretend that group 0 was recreated so often."""
+    label = f"{P}template-revision-hash".replace(".", "\\.")
+    revision = k("get", "pod", "demo-0", "-o", f"jsonpath={{.metadata.labels.{label}}}")
+    k("annotate", "lws", "demo", f"{P}group-restart-counts=" + json.dumps({f"{revision}/0": count}))
 
 
 def test_columns_scale_and_what_we_say_about_it(k: Kubectl, story_kubeconfig: Path, tmp_path: Path) -> None:

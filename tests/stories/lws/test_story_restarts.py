@@ -95,7 +95,7 @@ def test_a_lost_node(k: Kubectl) -> None:
 
 
 def test_after_start_forgives_while_a_pod_is_pending(k: Kubectl) -> None:
-    """Behaviours 54, 55, 63, 53: while an image is pulled a crash is forgiven for good; when all run, the next one is not."""
+    """Behaviours 54, 63, 53: while an image is pulled a crash is forgiven for good; when all run, the next one is not."""
     slow = lws(template={"restartPolicy": "RecreateGroupAfterStart"})
     worker = slow["spec"]["leaderWorkerTemplate"]["workerTemplate"]
     slow["spec"]["leaderWorkerTemplate"]["leaderTemplate"] = {"spec": dict(worker["spec"])}
@@ -113,6 +113,25 @@ def test_after_start_forgives_while_a_pod_is_pending(k: Kubectl) -> None:
     assert k.events("GroupUnschedulable") == []
     k.crash("demo-0-1")
     k.recreated(old, group())
+
+
+def test_after_start_counts_an_unscheduled_pod_as_starting(k: Kubectl) -> None:
+    """Behaviour 55: a pod that no scheduler has looked at has no PodScheduled condition: a crash is forgiven, and nothing is said
+    of unschedulable pods."""
+    manifest = lws(template={"restartPolicy": "RecreateGroupAfterStart"})
+    template = manifest["spec"]["leaderWorkerTemplate"]
+    template["leaderTemplate"] = {"spec": dict(template["workerTemplate"]["spec"])}
+    template["workerTemplate"]["spec"]["schedulerName"] = "nobody"
+    k.apply(manifest)
+    k.until(lambda: k.pods().get("demo-0-1"), what="the worker exists")
+    k("wait", "pod/demo-0", "--for=condition=Ready", "--timeout=30s")
+    assert not any(one["type"] == "PodScheduled" for one in k.pods()["demo-0-1"]["status"].get("conditions", ()))
+    uids = k.uids()
+    k.crash("demo-0")
+    k.until(lambda: k.pods()["demo-0"]["status"]["containerStatuses"][0]["restartCount"] == 1, what="restarted")
+    k.lets_pass(20)
+    assert k.uids() == uids
+    assert k.events("GroupUnschedulable") == k.events("RecreateGroup") == []
 
 
 def test_after_start_reports_what_cannot_be_placed(k: Kubectl) -> None:
