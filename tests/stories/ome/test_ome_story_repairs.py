@@ -1,6 +1,7 @@
 """Crash-loop repairs, failed restarts, reset, orphans, told with kubectl: [seed] behaviours of spec/omenative.md 8."""
 
 import json
+from datetime import datetime
 
 import pytest
 from tests.stories.ome.ome_cluster import RECREATE, OmeKubectl, gang, runtime, service
@@ -130,3 +131,47 @@ def test_the_plugin_shows_a_restart_while_it_runs(k: OmeKubectl) -> None:
     assert report["kind"] == "InstanceListReport"
     k("delete", "pod", "svc-engine-0-default-0", "--wait=false")
     k.settled(incarnation=2)
+
+
+def test_dark_instances_wait_for_no_budget(k: OmeKubectl) -> None:
+    """Behaviours 61, 66: at maxUnavailable 1 both Instances are repaired, because neither serves anything; nothing is held."""
+    rolling = {"updateStrategy": {"type": "SurgeThenDrain", "rollingUpdate": {"maxUnavailable": 1}}}
+    looping = {"sandbox.regroup.dev/exit-after": "15s"}
+    k.apply(runtime(k.namespace), service(instances=2, lifecycle=rolling, annotations=looping))
+    k.until(
+        lambda: len(k.rows()) == 2 and all(row.get("incarnation", 1) > 1 for row in k.rows().values()),
+        what="both Instances are rebuilt",
+    )
+    assert all("wedged in CrashLoopBackOff" in said for said in k.notes("RestartTriggered"))
+    assert k.notes("RepairHeld") == []
+
+
+def test_a_freeze_holds_a_repair(k: OmeKubectl) -> None:
+    """Behaviour 104: at freeze a wedged Instance stays as it is; lifted, its repair opens."""
+    k.apply(runtime(k.namespace), service(annotations={"sandbox.regroup.dev/exit-after": "15s"}))
+    k.phase("Ready")
+    k("annotate", "isvc", "svc", "ome.io/rollout-paused=freeze")
+    k.until(lambda: k.replica()["spec"].get("pauseMode") == "Freeze", what="the freeze reaches the replica")
+    incarnation = k.rows()[0]["incarnation"]
+    k.lets_pass(200)
+    assert k.rows()[0]["incarnation"] == incarnation
+    k("annotate", "isvc", "svc", "ome.io/rollout-paused-")
+    k.until(lambda: k.rows()[0]["incarnation"] > incarnation, what="the repair opens")
+
+
+def test_a_runtimes_policy_and_min_ready_seconds(k: OmeKubectl) -> None:
+    """Behaviours 4, 79: the runtime's policy counts where the service has none, and new pods must stay ready for a while."""
+    lifecycle = {"restartPolicy": RECREATE, "minReadySeconds": 60}
+    k.apply(runtime(k.namespace, config={"lifecycle": lifecycle}), service())
+    assert k.settled()["incarnation"] == 1
+    k.lets_pass(SETTLED)
+    k.end_container("svc-engine-0-default-0")
+    row = k.settled(incarnation=2)
+    ready = next(
+        one["lastTransitionTime"]
+        for one in k.instance_pods()["svc-engine-0-default-0"]["status"]["conditions"]
+        if one["type"] == "Ready"
+    )
+    waited = datetime.fromisoformat(row["readySince"]) - datetime.fromisoformat(ready)
+    assert waited.total_seconds() >= 59, "times have whole seconds"
+    assert k.notes("RestartCompleted") == ["OMENative component=engine instance=0 restart complete (incarnation=2)"]
