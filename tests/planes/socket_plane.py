@@ -62,7 +62,7 @@ class SocketPlane(Plane):
     """The operator as its own client of an API server on a socket. Times are the world's."""
 
     slow_start = "15s"
-    quiet = 3.0
+    quiet = 2.0
     """Seconds after which nothing will happen any more: many times what the operator needs for anything."""
 
     def __init__(self, *, nodes: int, seed: int, settings: Settings | None) -> None:
