@@ -207,6 +207,10 @@ class Plane(ABC):
     async def patch_lws(self, name: str, spec: Mapping[str, Any]) -> None:
         await self.client.merge_patch(LEADERWORKERSETS, name, {"spec": spec}, namespace=NAMESPACE)
 
+    async def provide_volumes(self, count: int) -> None:
+        """See that so many claims of 1 GiB can be bound. The sandbox binds whatever is claimed."""
+        del count
+
     async def sleep(self, seconds: float, *, exact: bool = False) -> None:
         """Let the plane's time pass, to see what does not happen. Planes in real time wait a few seconds at most, unless the time
         itself is meant (``exact``)."""

@@ -11,7 +11,7 @@ from tests.planes.placing import SchedulerFaults
 from tests.planes.plane import NAMESPACE, end
 from tests.planes.realplane.controlplane import ControlPlane, Options, PlaneFailed
 from tests.planes.socket_plane import SocketPlane, free_port
-from tests.planes.wiping import NotWiped, wipe
+from tests.planes.wiping import VOLUMES, NotWiped, wipe
 
 from regroup.kube.resources import NAMESPACES
 from regroup.leaderworkerset.controller.setup import Settings
@@ -99,6 +99,22 @@ class RealPlane(SocketPlane):
     def access(self, token: str) -> ClusterAccess:
         identity = Identity(token=token or self.control.admin_token)
         return ClusterAccess(server=self.control.url, identity=identity, ca=self.control.ca, source="the real plane")
+
+    async def provide_volumes(self, count: int) -> None:
+        """Volumes on no disk, for claims that name no class; wiping removes them."""
+        for number in range(count):
+            body = {
+                "apiVersion": VOLUMES.api_version,
+                "kind": VOLUMES.kind,
+                "metadata": {"name": f"volume-{number}"},
+                "spec": {
+                    "capacity": {"storage": "1Gi"},
+                    "accessModes": ["ReadWriteOnce"],
+                    "hostPath": {"path": f"/nowhere/{number}"},
+                    "persistentVolumeReclaimPolicy": "Retain",
+                },
+            }
+            await self.client.create(VOLUMES, body)
 
     async def _end(self) -> None:
         async with AsyncExitStack() as ending:  # from the last to the first, whatever fails on the way

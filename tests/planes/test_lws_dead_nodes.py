@@ -129,6 +129,7 @@ async def test_a_claim_waits_for_proof(plane: Plane) -> None:
     """Behaviour 157: told once, by pod and node, in an event and in Progressing; the Node's end is the proof."""
     claims = {"volumeClaimTemplates": [{"metadata": {"name": "scratch"}, **CLAIM}]}
     async with plane:
+        await plane.provide_volumes(2)
         await plane.apply(lws_manifest(size=2, worker=template(), template=claims))
         old = await plane.wait_available()
         dead = await node_of(plane, "demo-0-1")
@@ -163,6 +164,12 @@ async def test_a_slow_shutdown_on_a_healthy_node_is_never_forced(plane: Plane) -
         held = {"metadata": {"finalizers": ["x.io/a"]}}
         await plane.client.merge_patch(PODS, "demo-0-1", held, namespace=NAMESPACE)
         await plane.faults.crash(NAMESPACE, "demo-0")
+
+        async def named() -> bool:
+            condition = await plane.condition("Progressing")
+            return condition is not None and "x.io/a" in condition.message
+
+        await plane.wait_for(named, timeout=180)
         await plane.sleep(3600)
         stuck: Pod = (await plane.pods())["demo-0-1"]
         assert (stuck.metadata.uid, stuck.deleting) == (old["demo-0-1"], True)

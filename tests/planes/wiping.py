@@ -30,6 +30,7 @@ from regroup.wire.client import Client
 from regroup.wire.errors import NotFound
 from regroup.wire.resource import Resource
 
+VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 OWNERS_FIRST: Sequence[Resource] = (
     DEPLOYMENTS,
@@ -75,6 +76,8 @@ async def wipe(client: Client, *, nodes: bool = True, definitions: bool = True) 
             raise NotWiped(f"still there after {LIMIT:g} s: {', '.join(left[:10])}")
         await asyncio.sleep(0.1)
     await _empty(client, EVENTS, NAMESPACE)
+    if nodes:
+        await _empty(client, VOLUMES, None)
     for crd in (await client.list_all(CRDS, type=ObjectView)).items if definitions else ():
         if not crd.metadata.name.endswith(_OURS):
             await client.delete(CRDS, crd.metadata.name)
