@@ -2,6 +2,7 @@
 
 import io
 import json
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -10,7 +11,7 @@ from tests.planes.plane import NAMESPACE, lws_manifest
 from tests.planes.sandbox_plane import SandboxPlane
 
 from regroup.cli.explain import show
-from regroup.kube.resources import CRDS, PODS
+from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, PODS
 from regroup.leaderworkerset.controller.explain_query import NoSuchGroup, explain
 from regroup.leaderworkerset.controller.setup import Settings
 from regroup.leaderworkerset.gang import Provider
@@ -50,6 +51,33 @@ async def test_groups_are_explained_as_the_operator_sees_them() -> None:
         assert "Recreate" in page.getvalue()
         assert "demo-1-2" in page.getvalue()
         assert "\x1b" not in page.getvalue(), "no colours outside a terminal"
+
+
+async def test_a_pod_that_no_webhook_has_seen_is_named() -> None:
+    """Somebody took the webhooks away: a leader that was made meanwhile has no identity, so its group has none either. The note
+    says which pod that is and what to do; done, the group is whole again."""
+    async with SandboxPlane() as plane:
+        await plane.apply(lws_manifest(replicas=1, size=2))
+        await plane.wait_available()
+        found: dict[str, Any] = await plane.client.get(MUTATING_WEBHOOKS, "regroup")
+        await plane.client.delete(MUTATING_WEBHOOKS, "regroup")
+        await plane.delete_pod("demo-0")
+        await plane.sleep(30)
+        client, clock = plane.cluster.client("explain"), plane.clock
+        seen = await explain(client, NAMESPACE, "demo", group=None, now=clock.now(), settings=Settings())
+        assert [one.state for one in seen.groups] == ["NoLeader"]
+        (note,) = seen.notes
+        assert "webhook was not registered" in note
+        assert note.endswith(": demo-0")
+        page = io.StringIO()
+        show(seen, Console(file=page, width=200), details=False)
+        assert "demo-0" in page.getvalue()
+        body = {key: found[key] for key in ("apiVersion", "kind", "webhooks")} | {"metadata": {"name": "regroup"}}
+        await plane.client.create(MUTATING_WEBHOOKS, body)
+        await plane.delete_pod("demo-0")
+        await plane.wait_available()
+        seen = await explain(client, NAMESPACE, "demo", group=None, now=clock.now(), settings=Settings())
+        assert (seen.notes, seen.groups[0].state) == ([], "Running")
 
 
 async def test_a_group_that_is_not_there_yet_is_shown() -> None:

@@ -34,6 +34,8 @@ from regroup.wire.errors import Forbidden, NotFound
 NODES_AT_ONCE = 16
 """Nodes that are read at the same time."""
 GROUPS_LIMIT = 10_000
+NAMED = 5
+"""Pods that a note names at most."""
 SHORT_KEY = 4
 """Digits of a group key that are enough to name it."""
 
@@ -132,7 +134,17 @@ async def _read(client: Client, lws: LeaderWorkerSet) -> tuple[Stores, list[str]
     stores.services.replace(services.items)
     stores.revisions.replace(revisions.items)
     stores.nodes.replace(nodes)
-    return stores, notes
+    return stores, [*notes, *_without_identity(pods.items)]
+
+
+def _without_identity(pods: Iterable[Pod]) -> list[str]:
+    """Pods of which nobody can say what they are: without the webhook they got neither labels nor environment, and the operator
+    does not count them (B30, C112)."""
+    names = sorted(pod.metadata.name for pod in pods if GROUP_INDEX not in pod.metadata.labels)
+    if not names:
+        return []
+    some = f"{', '.join(names[:NAMED])}{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''}"
+    return [f"made while the operator's webhook was not registered, so of no group until deleted and made anew: {some}"]
 
 
 async def _nodes(client: Client, names: Sequence[str]) -> tuple[list[Node], list[str]]:
