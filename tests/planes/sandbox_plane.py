@@ -69,6 +69,10 @@ class SandboxPlane(Plane):
         if self._cluster is not None:
             await end(self._cluster)
 
+    def set_settings(self, settings: Settings) -> None:
+        """For the operator that is started next; the webhooks stay as they are."""
+        self._settings = settings
+
     async def start_operator(self) -> None:
         client = Client(RecordingTransport(self.cluster.transport(), self), user_agent="regroup")
         manager = Manager(client, clock=self.clock, rng=self._rng)

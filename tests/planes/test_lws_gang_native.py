@@ -284,3 +284,37 @@ async def test_groups_that_are_named_by_a_key(native_plane: Plane) -> None:
 async def _others(plane: Plane, old: dict[str, str]) -> bool:
     now = await plane.pods()
     return len(now) == 4 and sum(1 for name in now if name not in old) == 2
+
+
+async def test_an_operator_without_a_provider() -> None:
+    """2.6, ours: an object that another operator let in runs, pod by pod, and condition and one event say so;
+    nothing is replaced when the provider comes back."""
+    plane = SandboxPlane(settings=SETTINGS)
+    async with plane:
+        await serve(plane)
+        await plane.apply(lws_manifest(scheduling={}))
+        uids = await plane.wait_available()
+        await plane.stop_operator()
+        plane.set_settings(Settings())
+        await plane.start_operator()
+
+        async def told() -> bool:
+            condition = await plane.condition("WorkloadSchedulingCreated")
+            return condition is not None and condition.reason == "UnsupportedProviderCapability"
+
+        await plane.wait_for(told)
+        assert len(await plane.events("FailedCreate")) == 1
+        await plane.faults.crash(NAMESPACE, "demo-0-1")
+        uids = await plane.wait_recreated(uids, group_names(0))
+        await plane.wait_available()
+        await plane.stop_operator()
+        plane.set_settings(SETTINGS)
+        await plane.start_operator()
+        await plane.wait_for(lambda: _created(plane))
+        await plane.sleep(20)
+        assert await plane.uids() == uids
+
+
+async def _created(plane: Plane) -> bool:
+    condition = await plane.condition("WorkloadSchedulingCreated")
+    return condition is not None and condition.status == "True"

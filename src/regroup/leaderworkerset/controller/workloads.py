@@ -43,8 +43,12 @@ class Workloads:
         A failure stops nobody: the groups wait behind their gates, and everything else goes on. Raises ``ApiError`` for what
         only the caller's back-off helps against.
         """
-        if lws.spec.scheduling is None or self._gangs.provider is not Provider.KUBERNETES:
+        if lws.spec.scheduling is None or self._gangs.provider is Provider.VOLCANO:
             return None, None
+        if self._gangs.provider is Provider.NONE:
+            # Admitted by another operator, or by this one under another setting: never ignored without a word.
+            why = "spec.scheduling is not followed: this operator was started without --scheduler-provider"
+            return self._failed(key, lws, "UnsupportedProviderCapability", why), None
         await self._gangs.ready()
         try:
             gang.level(lws.spec.scheduling)
