@@ -72,7 +72,16 @@ class Bed(RealPlane):
         kubeconfig = self._kubeconfig("operator", self.token)
         webhooks, metrics = free_port(), free_port()
         flags = ["--kubeconfig", str(kubeconfig), "--host", "127.0.0.1", "--webhook-port", str(webhooks)]
-        flags += ["--webhook-url", f"https://127.0.0.1:{webhooks}", "--metrics-port", str(metrics), "--log-format", "json"]
+        flags += [
+            "--config-namespace",
+            HOME,
+            "--webhook-url",
+            f"https://127.0.0.1:{webhooks}",
+            "--metrics-port",
+            str(metrics),
+            "--log-format",
+            "json",
+        ]
         self.operator = self._start("operator", ["-m", "regroup.cli", "run", *flags])
         await self.wait_for(lambda: self._leads(metrics), timeout=START_LIMIT, what="the operator leads")
 
