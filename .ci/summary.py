@@ -85,7 +85,10 @@ def _cases(report: Path) -> Iterator[Case]:
     for element in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - pytest has just written it
         kinds = {child.tag for child in element}
         outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
-        yield Case(element.get("classname", "").rpartition(".")[2], element.get("name", "?"), outcome)
+        # Package, file and perhaps class, with dots between.
+        parts = element.get("classname", "").split(".")
+        file = next((part for part in reversed(parts) if part.startswith("test_")), parts[-1])
+        yield Case(file, element.get("name", "?"), outcome)
 
 
 def main(folder: Path) -> int:

@@ -196,11 +196,11 @@ async def test_a_spent_budget_retains_the_group_until_it_is_recovered(plane: Nod
         assert of(await plane.uids(), 1) == of(old, 1)
 
 
-async def test_the_demo_plays_on_real_nodes(plane: NodePlane) -> None:
+@pytest.mark.parametrize("story", ["recreate", "budget"])
+async def test_the_demo_plays_on_real_nodes(plane: NodePlane, story: str) -> None:
     """``regroup demo --context``: the seed's stories with real containers, every check holds, and nothing is left behind."""
     async with plane:
-        text = await plane.regroup("demo", "--context", "real", "--image", BUSYBOX, timeout=300)
-        assert "0 of" not in text
+        text = await plane.regroup("demo", "--context", "real", "--image", BUSYBOX, "--story", story, timeout=300)
         assert "checks held" in text
         assert "FAIL" not in text
         left = await plane.kubectl("get", "namespaces", "-o", "jsonpath={.items[?(@.status.phase=='Active')].metadata.name}")
