@@ -17,7 +17,7 @@ from regroup.cli.values import namespace, namespaces
 from regroup.leaderworkerset.gang import Provider
 from regroup.omenative.config import ConfigInvalid
 from regroup.operator.apis import NotInstalled
-from regroup.operator.config import CONFIG_NAMESPACE, NAMESPACE, ConfigError, OperatorConfig
+from regroup.operator.config import NAMESPACE, ConfigError, OperatorConfig
 from regroup.operator.start import Operator, RegisteredByService
 from regroup.runtime import logging, loop
 from regroup.runtime.clock import SystemClock
@@ -70,10 +70,9 @@ Every option can come from the environment, as REGROUP_<OPTION>: REGROUP_NAMESPA
 )
 @click.option(
     "--config-namespace",
-    default=os.environ.get("POD_NAMESPACE") or CONFIG_NAMESPACE,
-    show_default=True,
     callback=namespace,
-    help="Namespace of the ConfigMap inferenceservice-config, for OMENative mode.",
+    help="Namespace of the ConfigMap inferenceservice-config, for OMENative mode. [default: that of --home, where the shipped "
+    "rights let it be read]",
 )
 @click.option(
     "--workers", default=OperatorConfig.workers, show_default=True, help="Passes at the same time, for each controller."
@@ -101,7 +100,7 @@ def command(
     webhook_url: str,
     certificate_dir: Path | None,
     node_loss_grace: float,
-    config_namespace: str,
+    config_namespace: str | None,
     workers: int,
     scheduler_provider: str,
     log_format: logging.LogFormat,
@@ -121,7 +120,7 @@ def command(
             webhook_url=webhook_url,
             certificate_dir=certificate_dir,
             node_loss_grace=node_loss_grace,
-            config_namespace=config_namespace,
+            config_namespace=config_namespace or home,
             workers=workers,
             scheduler_provider=Provider(scheduler_provider),
         )
