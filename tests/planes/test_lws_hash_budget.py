@@ -93,13 +93,13 @@ async def test_zero(plane: Plane) -> None:
         await plane.apply(hashed(limit=0, replicas=2))
         first, other = await settled(plane, count=2)
         await exhaust(plane, first)
-        await plane.sleep(30)
+        await plane.sleep(45)
         mark = len(plane.requests)
         for _ in range(5):
             await plane.sleep(2)
             for pod in (await groups(plane))[first.key].pods:
                 await plane.delete_pod(pod.metadata.name)
-        assert [str(entry) for entry in plane.writes(since=mark)] == []
+        assert [(str(entry), entry.body) for entry in plane.writes(since=mark)] == []
         found = await groups(plane)
         assert found[first.key].uids == first.uids
         assert found[other.key].uids == other.uids
