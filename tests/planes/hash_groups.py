@@ -39,11 +39,10 @@ class Group:
 
     @property
     def retained(self) -> bool:
-        return (
-            self.leader is not None
-            and self.leader.metadata.annotations.get(keys.EXHAUSTED) == "true"
-            and all(pod.deleting and keys.CLEANUP_FINALIZER in pod.metadata.finalizers for pod in self.pods)
-        )
+        """Marked and kept. A worker that was on its way out already cannot be kept, and may go (behaviour 88)."""
+        if self.leader is None or self.leader.metadata.annotations.get(keys.EXHAUSTED) != "true":
+            return False
+        return keys.CLEANUP_FINALIZER in self.leader.metadata.finalizers and all(pod.deleting for pod in self.pods)
 
     def ready(self, size: int) -> bool:
         return len(self.pods) == size and all(pod.running_and_ready and not pod.deleting for pod in self.pods)
