@@ -45,6 +45,7 @@ async def test_a_failure_recreates_one_group(plane: Plane) -> None:
         await plane.apply(hashed(replicas=2, size=3))
         first, other = await settled(plane, count=2, size=3)
         await plane.faults.crash(NAMESPACE, first.last)
+        await wait_ready(plane, count=2, size=3, without={first.key})
         after = await settled(plane, count=2, size=3)
         assert other.uids in {group.uids for group in after}
         assert first.key not in {group.key for group in after}
