@@ -49,9 +49,10 @@ class Ome:
         body = {"metadata": {"annotations": dict(annotations)}}
         await self.plane.client.merge_patch(INFERENCE_REPLICAS, self.replica_name(component), body, namespace=NAMESPACE)
 
-    async def configure(self, lifecycle: str, *, namespace: str = NAMESPACE) -> None:
+    async def configure(self, lifecycle: str) -> None:
         """Write the ``lifecycle`` entry of the operator's ConfigMap."""
         body = {"data": {"lifecycle": lifecycle}}
+        namespace = self.plane.config_namespace
         await self.plane.client.merge_patch(CONFIGMAPS, "inferenceservice-config", body, namespace=namespace)
 
     # -- looking

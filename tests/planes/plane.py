@@ -138,6 +138,8 @@ def status_response(
 class Plane(ABC):
     """A control plane with the operator on it. ``async with plane:`` is its life."""
 
+    config_namespace = NAMESPACE
+    """Where the operator's ConfigMap of OMENative mode is."""
     slow_start = "60s"
     """How long the containers take that a suite wants to start slowly: longer than two restarts of another one."""
     client: Client

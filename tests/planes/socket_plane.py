@@ -61,6 +61,7 @@ _INSTALLED = {
 class SocketPlane(Plane):
     """The operator as its own client of an API server on a socket. Times are the world's."""
 
+    config_namespace = HOME
     slow_start = "15s"
     quiet = 2.0
     """Seconds after which nothing will happen any more: many times what the operator needs for anything."""

@@ -187,7 +187,8 @@ async def test_an_instance_that_never_started_is_no_repair(plane: Plane) -> None
         )
         await plane.client.apply(CLUSTER_SERVING_RUNTIMES, "loop", body, field_manager="kubectl")
         await ome.apply(service_manifest(runtime="loop", policy=RECREATE))
-        await plane.sleep(200)
+        await plane.wait_for(lambda: ome.events("InstanceFailed"), timeout=300)
+        await plane.sleep(20)
         assert await ome.events("RestartTriggered") == []
         failed = await ome.events("InstanceFailed")
         assert failed
