@@ -187,7 +187,7 @@ async def test_a_runtime_that_comes_late(plane: Plane) -> None:
     """1.3: RuntimeNotFound is told, and the service starts once the runtime is there."""
     async with plane:
         ome = Ome(plane)
-        await ome.apply(service_manifest())
+        await ome.apply(service_manifest(runtime="late"))
 
         async def told() -> bool:
             found = await ome.condition("RuntimeReady")
@@ -196,7 +196,7 @@ async def test_a_runtime_that_comes_late(plane: Plane) -> None:
         await plane.wait_for(told, what="RuntimeReady is False")
         (event,) = await ome.events("RuntimeNotFound")
         assert (event.type, event.regarding) == ("Warning", "InferenceService/svc")
-        await ome.runtime()
+        await ome.runtime("late")
         await ome.wait_ready()
         assert await ome.condition("RuntimeReady") is None
 
