@@ -132,8 +132,9 @@ class RealPlane(SocketPlane):
     async def _leave(self, shared: SharedControl) -> None:
         """Leave a shared control plane as it was found, or to nobody."""
         try:
+            self.control.check()
             await wipe(self.client)
-        except (NotWiped, WireError):
+        except (PlaneFailed, NotWiped, WireError):
             self.control.keep_logs()
             shared.stop()
             raise

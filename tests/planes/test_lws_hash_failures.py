@@ -44,6 +44,7 @@ async def test_all_members_fail_at_once(plane: Plane) -> None:
         (old,) = await settled(plane, size=4)
         for pod in old.pods:
             await plane.faults.crash(NAMESPACE, pod.metadata.name)
+        await wait_ready(plane, size=4, without={old.key})
         (new,) = await settled(plane, size=4)
         assert new.key != old.key
         assert len(plane.deletions()) == 1
