@@ -279,3 +279,13 @@ async def test_a_key_put_off_again_and_again_does_not_pile_up(queue: WorkQueue[s
     assert queue.statistics().delayed == 2
     assert await _take(queue) == "sooner"
     assert await _take(queue) == "a"
+
+
+async def test_a_pause_that_no_clock_can_tell_still_lets_time_pass(queue: WorkQueue[str]) -> None:
+    """Case C38: what is put off by less than a clock's step comes back after that step, never at the same moment again and
+    again: under virtual time that would be for ever."""
+    for _ in range(3):
+        before = _now()
+        queue.add_after("a", 1e-17)
+        assert await _take(queue) == "a"
+        assert _now() > before

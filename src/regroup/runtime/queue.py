@@ -19,6 +19,8 @@ K = TypeVar("K", bound=Hashable)
 BACKOFF_BASE = 0.005
 BACKOFF_CAP = 60.0
 """Seconds: a key that always fails is looked at once a minute."""
+SOONEST = 0.001
+"""Seconds that a key is put off at least, if at all: what is put off by less than a clock can tell would turn without end."""
 RETRY_RATE = 50.0
 RETRY_BURST = 200
 """Retries a second over all keys, and how many may come at once: what fails together must not come back together."""
@@ -91,7 +93,7 @@ class WorkQueue(Generic[K]):
         if key in self._dirty:
             # It is looked at before that time anyway, and that look says anew when to come back.
             return
-        at = self._clock.monotonic() + seconds
+        at = self._clock.monotonic() + max(seconds, SOONEST)
         if key in self._due and self._due[key][0] <= at:
             return
         self._sequence += 1

@@ -37,6 +37,8 @@ group has no leader, and fewer replicas exist: a write that says so would only b
 _LONGEST = 2.0
 """Seconds that the numbers of a long change, such as a thousand groups that start one after the other, may be behind. What turns
 a condition is never held back for them."""
+_TICK = 0.001
+"""Seconds that a timer may fire early: what is due within them is due."""
 _PASS = 0.5
 """Seconds within which a next write counts as one in a row, beside the pause before it."""
 
@@ -82,7 +84,7 @@ class Statuses:
             self._held.pop(key, None)
             return None
         wait = self._wait(key, lws, result)
-        if wait > 0:
+        if wait > _TICK:
             return wait
         return await self._send(key, lws, body, result)
 
