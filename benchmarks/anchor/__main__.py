@@ -10,6 +10,7 @@ import os
 import pkgutil
 import platform
 import sys
+import time
 from typing import Any
 
 from rich.console import Console
@@ -30,6 +31,15 @@ def questions() -> list[str]:
 async def _ask(name: str) -> Answer:
     answer: Answer = await importlib.import_module(f"benchmarks.anchor.{name}").measure()
     return answer
+
+
+def calibration() -> float:
+    """CPU seconds of a fixed piece of work: 0.2 on a quiet machine like the one of the first measurements. Figures of CPU grow
+    with it where many processes share few cores."""
+    began, total = time.process_time(), 0
+    for number in range(3_000_000):
+        total += number
+    return time.process_time() - began
 
 
 def _table(results: dict[str, dict[str, Any]]) -> Table:
@@ -56,12 +66,13 @@ def main(arguments: list[str]) -> int:
     results: dict[str, dict[str, Any]] = {}
     for name in arguments or questions():
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
-        load = os.getloadavg()[0]
+        load, before = os.getloadavg()[0], calibration()
         try:
             results[name] = asyncio.run(_ask(name)).document()
         except Exception as error:  # noqa: BLE001 - one question that fails must not lose the answers of the others
             results[name] = {"error": f"{type(error).__name__}: {error}"[:2000]}
         results[name]["load"] = [round(load, 2), round(os.getloadavg()[0], 2)]
+        results[name]["calibration_cpu_s"] = [round(before, 3), round(calibration(), 3)]
         print(json.dumps(results[name]), file=sys.stderr, flush=True)
     machine = {"python": platform.python_version(), "machine": platform.machine(), "cpus": os.cpu_count()}
     print(json.dumps({"machine": machine, "results": results}, indent=2))
