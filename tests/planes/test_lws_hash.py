@@ -2,13 +2,16 @@
 107-119, cases C74, C76)."""
 
 import pytest
-from tests.planes.hash_groups import groups, hashed, only, settled, wait_ready
+from tests.planes.hash_groups import exhaust, gated, groups, hashed, only, settled, wait_ready
 from tests.planes.plane import NAMESPACE, Plane, pod_template
 
 from regroup.kube.meta import find_condition
 from regroup.kube.resources import DEPLOYMENTS, SERVICES
 from regroup.kube.workloads import Deployment
 from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.controller.explain_query import NoSuchGroup, explain
+from regroup.leaderworkerset.controller.setup import Settings
+from regroup.leaderworkerset.explain import GroupReport
 
 
 async def test_what_is_made(plane: Plane) -> None:
@@ -122,3 +125,27 @@ async def test_workers_may_start_before_the_leader_is_ready(plane: Plane) -> Non
     async with plane:
         await plane.apply(hashed(startupPolicy="LeaderReady"))
         await settled(plane)
+
+
+async def test_what_explain_says(plane: Plane) -> None:
+    """Issue 5 point 4: the held successor, the retained group and its budget, found by the digits that names show."""
+    async with plane:
+        await plane.apply(hashed(limit=0))
+        (old,) = await settled(plane)
+        await exhaust(plane, old)
+        await plane.wait_for(lambda: gated(plane))
+        (held,) = await gated(plane)
+
+        async def told(group: str) -> GroupReport:
+            found = await explain(plane.client, NAMESPACE, "demo", group=group, now=plane.clock.now(), settings=Settings())
+            (report,) = found.groups
+            return report
+
+        retained = await told(old.key[:8])
+        assert (retained.group, retained.state, retained.restarts_allowed) == (old.key, "Exhausted", 0)
+        assert old.name in retained.why
+        waits = await told(held.key)
+        assert (waits.state, waits.rule) == ("Gated", "lws 4.5.2")
+        assert "1 exhausted" in waits.why
+        with pytest.raises(NoSuchGroup, match="ffff"):
+            await told("ffffffff" if not old.key.startswith("ffff") else "eeee")
