@@ -369,3 +369,22 @@ async def test_one_hash_leader_too_many(plane: Plane) -> None:
 
         await plane.wait_for(alone)
         assert (await groups(plane))[old.key].uids == old.uids
+
+
+async def test_an_edit_keeps_the_scaled_count(plane: Plane) -> None:
+    """Case C67 for this API: 2 in the manifest, 4 through the scale subresource; a new image rolls all 4 and loses none."""
+    async with plane:
+        await plane.apply(lws_manifest(replicas=2, size=1, worker=image(1)))
+        await plane.wait_available()
+        scale = {"spec": {"replicas": 4}}
+        await plane.client.merge_patch(LEADERWORKERSETS, "demo", scale, namespace=NAMESPACE, subresource="scale")
+        await plane.wait_available()
+        await plane.patch_lws("demo", {"leaderWorkerTemplate": {"workerTemplate": image(2)}})
+        names = {f"demo-{group}" for group in range(4)}
+
+        async def rolled() -> bool:
+            assert names >= set(await plane.uids())
+            return all([await runs(plane, name, image="worker:2") for name in sorted(names)])
+
+        await plane.wait_for(rolled, timeout=120)
+        assert (await plane.lws()).spec.replicas == 4
