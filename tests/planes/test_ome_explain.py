@@ -22,7 +22,7 @@ async def test_explain_tells_the_restart_that_comes(plane: Plane) -> None:
         await ome.apply(service_manifest(runtime="lazy"))
         await ome.wait_ready()
         await plane.sleep(3)
-        settled = await explain(plane.client, NAMESPACE, "svc", clock=plane.clock, config_namespace=NAMESPACE)
+        settled = await explain(plane.client, NAMESPACE, "svc", clock=plane.clock, config_namespaces=[NAMESPACE])
         (engine,) = settled.components
         assert (engine.restart_policy, engine.restart_policy_from, engine.desired) == (RECREATE, "runtime", 1)
         (instance,) = engine.instances
@@ -30,7 +30,7 @@ async def test_explain_tells_the_restart_that_comes(plane: Plane) -> None:
         await plane.stop_operator()
         await plane.faults.crash(NAMESPACE, ome.pod_name(), container=MAIN_CONTAINER, exit_code=137, reason="OOMKilled")
         await plane.sleep(15)
-        coming = await explain(plane.client, NAMESPACE, "svc", clock=plane.clock, config_namespace=NAMESPACE)
+        coming = await explain(plane.client, NAMESPACE, "svc", clock=plane.clock, config_namespaces=[NAMESPACE])
         (instance,) = coming.components[0].instances
         assert (instance.phase, instance.next_phase) == ("Ready", "Restarting")
         assert "OOMKilled (exit 137)" in instance.events[0]

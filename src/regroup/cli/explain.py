@@ -20,7 +20,7 @@ from regroup.leaderworkerset.explain import GroupReport
 from regroup.leaderworkerset.gang import Provider
 from regroup.omenative.controller.explain_query import ServiceExplanation
 from regroup.omenative.controller.explain_query import explain as explain_service
-from regroup.operator.config import CONFIG_NAMESPACE
+from regroup.operator.config import CONFIG_NAMESPACE, NAMESPACE
 from regroup.runtime.clock import SystemClock
 from regroup.wire.kubeconfig import ClusterAccess
 
@@ -65,10 +65,8 @@ Examples:
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
     "--config-namespace",
-    default=CONFIG_NAMESPACE,
-    show_default=True,
     callback=namespace,
-    help="Of an InferenceService: where the operator's ConfigMap is.",
+    help=f"Of an InferenceService: where the operator's ConfigMap is. [default: {NAMESPACE}, then {CONFIG_NAMESPACE}]",
 )
 @click.option(
     "--node-loss-grace",
@@ -94,7 +92,7 @@ def command(
     group: str | None,
     details: bool,
     output: str,
-    config_namespace: str,
+    config_namespace: str | None,
     node_loss_grace: float,
     scheduler_provider: str,
 ) -> None:
@@ -121,9 +119,10 @@ def command(
     show(explanation, console, details=details or group is not None)
 
 
-async def _ask_service(cluster: ClusterAccess, namespace: str, name: str, *, config_namespace: str) -> ServiceExplanation:
+async def _ask_service(cluster: ClusterAccess, namespace: str, name: str, *, config_namespace: str | None) -> ServiceExplanation:
+    where = (config_namespace,) if config_namespace else (NAMESPACE, CONFIG_NAMESPACE)
     async with connected(cluster, user_agent="regroup-explain", doing=f"reading isvc/{name} in namespace {namespace}") as client:
-        return await explain_service(client, namespace, name, clock=SystemClock(), config_namespace=config_namespace)
+        return await explain_service(client, namespace, name, clock=SystemClock(), config_namespaces=where)
 
 
 async def _ask(cluster: ClusterAccess, namespace: str, name: str, *, group: str | None, settings: Settings) -> Explanation:

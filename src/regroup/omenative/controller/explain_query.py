@@ -53,10 +53,15 @@ class ServiceExplanation:
         }
 
 
-async def explain(client: Client, namespace: str, name: str, *, clock: Clock, config_namespace: str) -> ServiceExplanation:
-    """Explain all Instances. Raises ``WireError`` (``NotFound`` for the InferenceService)."""
+async def explain(
+    client: Client, namespace: str, name: str, *, clock: Clock, config_namespaces: Sequence[str]
+) -> ServiceExplanation:
+    """Explain all Instances; the operator's ConfigMap is the first that ``config_namespaces`` have.
+
+    Raises ``WireError`` (``NotFound`` for the InferenceService).
+    """
     service = await client.get(INFERENCE_SERVICES, name, namespace=namespace, type=InferenceService)
-    settings, notes = await _settings(client, config_namespace)
+    settings, notes = await _settings(client, config_namespaces)
     stores, more = await _read(client, service)
     observer = Observer(stores, clock=clock, settings=lambda: settings)
     reports: list[ComponentReport] = []
@@ -81,15 +86,20 @@ def _policy_from(service: InferenceService, component: str, replica: InferenceRe
     return "runtime" if replica.spec.lifecycle.restart_policy else "default"
 
 
-async def _settings(client: Client, namespace: str) -> tuple[Settings, list[str]]:
-    try:
-        found = await client.get(CONFIGMAPS, CONFIG_MAP, namespace=namespace, type=ConfigMapView)
-    except NotFound:
-        return Settings(), [f"there is no ConfigMap {namespace}/{CONFIG_MAP}: no deadline and no grace is set cluster-wide"]
-    except Forbidden:
-        return Settings(), [f"ConfigMap {namespace}/{CONFIG_MAP} may not be read with these credentials: taken as absent"]
-    data = found.data or {}
-    return Settings(live=live_settings(data).settings, start=start_settings(data)), []
+async def _settings(client: Client, namespaces: Sequence[str]) -> tuple[Settings, list[str]]:
+    notes: list[str] = []
+    for namespace in namespaces:
+        try:
+            found = await client.get(CONFIGMAPS, CONFIG_MAP, namespace=namespace, type=ConfigMapView)
+        except NotFound:
+            continue
+        except Forbidden:
+            notes.append(f"ConfigMap {namespace}/{CONFIG_MAP} may not be read with these credentials: taken as absent")
+            continue
+        data = found.data or {}
+        return Settings(live=live_settings(data).settings, start=start_settings(data)), notes
+    where = " or ".join(namespaces)
+    return Settings(), [*notes, f"no ConfigMap {CONFIG_MAP} was found in {where}: no deadline and no grace is set cluster-wide"]
 
 
 async def _read(client: Client, service: InferenceService) -> tuple[Stores, list[str]]:
