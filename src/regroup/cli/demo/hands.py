@@ -52,6 +52,10 @@ class Hands(Protocol):
     def loses_nodes(self) -> bool:
         """Whether a story may take a node away."""
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether the scheduler can be told to find no place for a pod."""
+
     def runnable(self, manifest: Manifest) -> Manifest:
         """The example, so that its pods can run here."""
 
@@ -63,7 +67,7 @@ class Hands(Protocol):
     async def node_up(self, node: str) -> None: ...
 
     async def hold_back(self, namespace: str, pod: str) -> None:
-        """Let the scheduler find no place for a pod of that name. Only where ``loses_nodes``."""
+        """Let the scheduler find no place for a pod of that name. Only where it ``holds_back``."""
 
     async def let_in(self, namespace: str, pod: str) -> None:
         """Let it find one again."""
@@ -75,8 +79,9 @@ class SimulatedHands:
     explanation = ""
     loses_nodes = True
 
-    def __init__(self, faults: Faults) -> None:
+    def __init__(self, faults: Faults, *, holds_back: bool = False) -> None:
         self._faults = faults
+        self.holds_back = holds_back
 
     def runnable(self, manifest: Manifest) -> Manifest:
         return manifest
@@ -101,6 +106,7 @@ class RealHands:
     """On real nodes, with ``image``, which must have a shell."""
 
     loses_nodes = False
+    holds_back = False
 
     def __init__(self, client: Client, *, image: str) -> None:
         self._client = client

@@ -35,6 +35,9 @@ async def play(stories: Sequence[Story], place: Place, console: Console) -> list
         if story.simulated and not place.hands.loses_nodes:
             screen.say("  Left out here: it breaks what only simulated nodes let a story break.")
             continue
+        if story.holds_back and not place.hands.holds_back:
+            screen.say("  Left out here: it needs the sandbox's own scheduler, which can be told to find no place for a pod.")
+            continue
         stage = Stage(place.client, place.hands, place.clock, screen, f"{story.namespace or f'demo-{story.name}'}{place.suffix}")
         await stage.open()
         try:

@@ -50,7 +50,7 @@ async def play_sandboxed(stories: list[Story], console: Console, *, speed: float
         webhooks.append(operator)
         operating = asyncio.create_task(operator.run(), name="operator")
         await _ready(operator.ready, operating)
-        return await play(stories, Place(client, SimulatedHands(cluster.faults()), clock), console)
+        return await play(stories, Place(client, SimulatedHands(cluster.faults(), holds_back=True), clock), console)
     finally:
         for task in (operating, running):
             if task is not None:

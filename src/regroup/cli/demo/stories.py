@@ -15,6 +15,7 @@ STORIES: Sequence[Story] = (
         title="RecreateGroupAfterStart: not while a pod of the group is pending",
         play=after_start,
         simulated=True,
+        holds_back=True,
     ),
     Story(name="budget", title="maxGroupRestarts: a budget, its end, and the way back", play=budget),
     Story(name="backoff", title="restartBackoff: room between recreations", play=backoff),

@@ -17,3 +17,5 @@ class Story:
     """Where it plays, if the seed's manifest names a namespace; else one of its own, ``demo-<name>``."""
     simulated: bool = False
     """It breaks what only simulated nodes let it break."""
+    holds_back: bool = False
+    """It needs the sandbox's own scheduler, which can be told to find no place for a pod."""
