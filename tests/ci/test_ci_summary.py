@@ -82,3 +82,15 @@ def test_many_tests_are_named_by_their_files(tmp_path: Path) -> None:
     )
     _, lines = summary(tmp_path, "test 0 61")
     assert "  passed: test_a (100), test_b (1)" in lines
+
+
+@pytest.mark.parametrize(("required", "code", "last"), [("", 0, "1 passed, 0 failed"), ("1", 1, "1 passed, 1 failed")])
+def test_a_plane_that_a_machine_cannot_run_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, required: str, code: int, last: str
+) -> None:
+    """Without Go or root: a line says so; it is a failure only where all planes are demanded."""
+    monkeypatch.setenv("REQUIRE_PLANES", required)
+    report(tmp_path, "test", "passed")
+    found, lines = summary(tmp_path, "check 0 9", "test 0 61", "real 69 0")
+    assert (found, lines[-1]) == (code, last)
+    assert any(line.startswith("real: NOT RUN") for line in lines)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.planes.nodeplane import cgroups, network, packages
 from tests.planes.nodeplane.node import KEPT_LOGS
-from tests.planes.realplane.binaries import PlaneUnavailable, cache_folder, find, find_kubelet
+from tests.planes.realplane.binaries import UNAVAILABLE, PlaneUnavailable, cache_folder, find, find_kubelet
 from tests.planes.realplane.controlplane import PlaneFailed
 
 FOLDER = "REGROUP_NODE_HOUSE"
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
         return _live(options.command)
     except (PlaneUnavailable, PlaneFailed) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return UNAVAILABLE if isinstance(error, PlaneUnavailable) else 1
 
 
 def ready(*, install: bool) -> None:

@@ -25,6 +25,10 @@ BUILD_LIMIT = 45 * 60
 """Seconds; a first build takes about five minutes on two cores."""
 
 
+UNAVAILABLE = 69
+"""Exit code of what cannot run on this machine, as sysexits.h has it: CI tells it from a failure."""
+
+
 class PlaneUnavailable(Exception):
     """There is no real control plane to be had here; the message says why in one line."""
 
@@ -125,4 +129,5 @@ if __name__ == "__main__":
     try:
         print(find().commands["kube-apiserver"][0])
     except PlaneUnavailable as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(UNAVAILABLE)
