@@ -88,12 +88,16 @@ async def test_scaling_down_takes_the_workers_along(plane: Plane) -> None:
         old = await plane.wait_available()
         await plane.patch_lws("demo", {"replicas": 1})
         await plane.wait_for(lambda: _only(plane, group_names(0)))
-        assert sorted(await plane.sets()) == ["demo", "demo-0"]
+        await plane.wait_for(lambda: _sets_are(plane, ["demo", "demo-0"]), timeout=10)
         assert {name: old[name] for name in group_names(0)} == await plane.uids()
         await plane.patch_lws("demo", {"replicas": 0})
         await plane.wait_for(lambda: _only(plane, []), timeout=10)
         await plane.patch_lws("demo", {"replicas": 1})
         await plane.wait_available()
+
+
+async def _sets_are(plane: Plane, names: list[str]) -> bool:
+    return sorted(await plane.sets()) == names
 
 
 async def _only(plane: Plane, names: list[str]) -> bool:
