@@ -29,7 +29,7 @@ from regroup.wire.resource import Resource
 T = TypeVar("T", bound=HasMeta)
 
 PAGE = 500
-BATCH = 100
+BATCH = 50
 """Objects that are handled before the loop gets its turn."""
 WATCH_SECONDS = (300, 600)
 READ_TIMEOUT = 90.0
