@@ -8,8 +8,8 @@ import pytest
 from regroup.cli.ome.instances import evidence_of, instance_lines, list_report, shortened
 from regroup.cli.ome.reading import Service
 from regroup.cli.ome.status import InstanceStatus, compact, status_report, wide
-from regroup.omenative import replica as replicas
-from regroup.omenative import types
+from regroup.omenative.api import replica as replicas
+from regroup.omenative.api import types
 from regroup.omenative.view import InstancePod
 from regroup.wire.codec import decode, encode
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from regroup.omenative.api.replica import InferenceReplica, decode
+from regroup.omenative.objects.revision import new_revision
 from regroup.omenative.outcome import CreatePod
-from regroup.omenative.replica import InferenceReplica, decode
-from regroup.omenative.revision import new_revision
 from regroup.omenative.view import Revision
 
 Object = dict[str, Any]

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from regroup.omenative.resolve import Resolved, Sources, Trouble, resolve
-from regroup.omenative.settings import LiveSettings
-from regroup.omenative.types import BaseModel, InferenceService, ServingRuntime, decode
+from regroup.omenative.api.types import BaseModel, InferenceService, ServingRuntime, decode
+from regroup.omenative.configuration.settings import LiveSettings
+from regroup.omenative.service.resolve import Resolved, Sources, Trouble, resolve
 
 Object = dict[str, Any]
 

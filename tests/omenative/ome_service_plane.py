@@ -13,12 +13,12 @@ from typing import Any
 from tests.runtime.edges_plane import Api, start_api
 
 from regroup.kube.resources import CONFIGMAPS, CRDS, EVENTS, NAMESPACES, VALIDATING_WEBHOOKS
-from regroup.omenative import webhook
-from regroup.omenative.config import CONFIG_MAP
+from regroup.omenative.admission import webhook
+from regroup.omenative.api.schema import crds
+from regroup.omenative.configuration.config import CONFIG_MAP
 from regroup.omenative.controller.config import LiveConfig
 from regroup.omenative.controller.service_setup import ServiceWiring
 from regroup.omenative.keys import CLUSTER_SERVING_RUNTIMES, INFERENCE_REPLICAS, INFERENCE_SERVICES
-from regroup.omenative.schema import crds
 from regroup.runtime.admission import AdmissionServer
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager

@@ -12,7 +12,10 @@ from typing import Any
 
 import msgspec
 
-from regroup.omenative import passes
+from regroup.omenative.api.replica import InferenceReplica, InferenceReplicaStatus
+from regroup.omenative.api.row import Row
+from regroup.omenative.configuration.settings import LiveSettings, Settings, StartSettings
+from regroup.omenative.engine import passes
 from regroup.omenative.names import pod_name
 from regroup.omenative.outcome import (
     CreatePod,
@@ -27,9 +30,6 @@ from regroup.omenative.outcome import (
     SetGate,
     Told,
 )
-from regroup.omenative.replica import InferenceReplica, InferenceReplicaStatus
-from regroup.omenative.row import Row
-from regroup.omenative.settings import LiveSettings, Settings, StartSettings
 from regroup.omenative.view import InstancePod, NodeFacts, ReplicaView, Revision, Routing
 
 NOW = datetime(2026, 8, 1, 12, 0, 0, tzinfo=UTC)

@@ -13,13 +13,16 @@ from tests.omenative.ome_api_builders import create
 from tests.omenative.ome_service_builders import gang_runtime, runtime
 from tests.runtime.real_kubectl import Kubectl, real_kubectl, served_webhooks, until
 
-from regroup.omenative import chart, exposure, objects, revision, webhook
-from regroup.omenative.project import manifest, patch
-from regroup.omenative.replica import InferenceReplica, decode
-from regroup.omenative.resolve import Resolved, Sources, resolve
-from regroup.omenative.schema import crds
-from regroup.omenative.settings import LiveSettings
-from regroup.omenative.types import decode as decode_service
+from regroup.omenative.admission import webhook
+from regroup.omenative.api.replica import InferenceReplica, decode
+from regroup.omenative.api.schema import crds
+from regroup.omenative.api.types import decode as decode_service
+from regroup.omenative.configuration import chart
+from regroup.omenative.configuration.settings import LiveSettings
+from regroup.omenative.objects import exposure, revision
+from regroup.omenative.objects import instances as objects
+from regroup.omenative.service.project import manifest, patch
+from regroup.omenative.service.resolve import Resolved, Sources, resolve
 from regroup.runtime.webhooks import Reach, configuration
 
 pytestmark = pytest.mark.real

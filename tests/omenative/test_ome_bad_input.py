@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regroup.omenative.merge import merge_component
-from regroup.omenative.replica_validation import refusal, validate_replica
-from regroup.omenative.validation import validate_service, warnings
+from regroup.omenative.admission.replica_validation import refusal, validate_replica
+from regroup.omenative.admission.validation import validate_service, warnings
+from regroup.omenative.service.merge import merge_component
 
 _WORDS = st.sampled_from(
     [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.omenative.ome_simulator import CHART, SERVICE, World
 
-from regroup.omenative.settings import Settings
+from regroup.omenative.configuration.settings import Settings
 from regroup.omenative.view import NodeFacts
 
 R = "RecreateInstanceOnPodRestart"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from regroup.omenative.config import ConfigInvalid, live_settings, start_settings
-from regroup.omenative.settings import LiveSettings, StartSettings, UpdateRetry
+from regroup.omenative.configuration.config import ConfigInvalid, live_settings, start_settings
+from regroup.omenative.configuration.settings import LiveSettings, StartSettings, UpdateRetry
 
 CHART_LIFECYCLE = {
     "instanceReadyTimeout": "30m",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regroup.omenative.counts import is_zero, resolve_count
+from regroup.omenative.api.counts import is_zero, resolve_count
 
 
 @pytest.mark.parametrize(

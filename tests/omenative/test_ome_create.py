@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from tests.omenative.ome_simulator import CHART, SERVICE, World
 
-from regroup.omenative.settings import UpdateRetry
+from regroup.omenative.configuration.settings import UpdateRetry
 
 R = "RecreateInstanceOnPodRestart"
 

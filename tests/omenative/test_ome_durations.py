@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regroup.omenative.durations import PATTERN, format_seconds, parse
+from regroup.omenative.api.durations import PATTERN, format_seconds, parse
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from regroup.omenative import effective
-from regroup.omenative.lifecycle import Lifecycle, RollingUpdate, UpdateStrategy
-from regroup.omenative.settings import LiveSettings
+from regroup.omenative.api.lifecycle import Lifecycle, RollingUpdate, UpdateStrategy
+from regroup.omenative.configuration import effective
+from regroup.omenative.configuration.settings import LiveSettings
 
 CLUSTER = LiveSettings(
     instance_ready_timeout=1800.0,

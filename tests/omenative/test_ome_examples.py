@@ -7,9 +7,9 @@ import pytest
 from tests.omenative.ome_service_plane import RECREATE, plane
 
 from regroup.kube.resources import NAMESPACES
+from regroup.omenative.admission.validation import validate_service, warnings
+from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.keys import CLUSTER_BASE_MODELS, CLUSTER_SERVING_RUNTIMES, INFERENCE_REPLICAS, INFERENCE_SERVICES
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.validation import validate_service, warnings
 from regroup.wire import yamlish
 
 Object = dict[str, Any]

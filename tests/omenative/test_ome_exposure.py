@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.omenative.ome_api_builders import gang, single, stored, template
 
-from regroup.omenative import exposure
+from regroup.omenative.objects import exposure
 
 COMPONENT = {"ome.io/inferenceservice": "llama", "component": "engine", "ome.io/managed-by": "OMENative"}
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.omenative.ome_simulator import World
 
-from regroup.omenative import gate
-from regroup.omenative.drain import drained
+from regroup.omenative.engine.drain import drained
+from regroup.omenative.pods import gate
 from regroup.omenative.view import InstancePod, ReplicaView, Routing
 
 

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.omenative.ome_simulator import NOW, Container, SimPod, World
 
-from regroup.omenative import evidence, gate, passes, reset
+from regroup.omenative.api.replica import InferenceReplicaStatus, RetryBlock
+from regroup.omenative.api.row import LastFailure, Operation, Row
+from regroup.omenative.engine import passes, reset
 from regroup.omenative.outcome import CreatePod, DeletePod, Refusal
-from regroup.omenative.replica import InferenceReplicaStatus, RetryBlock
-from regroup.omenative.row import LastFailure, Operation, Row
+from regroup.omenative.pods import evidence, gate
 from regroup.omenative.view import InstancePod, NodeFacts
 
 PHASES = ["", "Pending", "Creating", "Ready", "Updating", "Restarting", "Migrating", "Failed", "Deleting", "Dreaming"]

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from regroup.omenative import last_failure
+from regroup.omenative.pods import last_failure
 from regroup.omenative.view import InstancePod
 
 NOW = datetime(2026, 8, 1, 12, 0, 0, 999, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regroup.omenative.merge import merge_component
+from regroup.omenative.service.merge import merge_component
 
 Object = dict[str, Any]
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.omenative.ome_simulator import CHART, SimPod, World
 
+from regroup.omenative.api.row import FAILED, READY, RESTARTING, UPDATING, Row
+from regroup.omenative.configuration.settings import Settings, UpdateRetry
+from regroup.omenative.engine.repair import out_of_service
 from regroup.omenative.outcome import CreatePod, DeletePod, Outcome
-from regroup.omenative.repair import out_of_service
-from regroup.omenative.row import FAILED, READY, RESTARTING, UPDATING, Row
-from regroup.omenative.settings import Settings, UpdateRetry
 from regroup.omenative.view import NodeFacts, ReplicaView
 
 R = "RecreateInstanceOnPodRestart"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from tests.omenative.ome_api_builders import create, gang, single, stored, template
 
-from regroup.omenative import objects
-from regroup.omenative.replica import InferenceReplica
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.objects import instances as objects
 
 Object = dict[str, Any]
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from tests.omenative.ome_service_builders import RECREATE, resolved, runtime, service
 
-from regroup.omenative.project import manifest, patch, spec_hash
-from regroup.omenative.replica import InferenceReplica, decode
-from regroup.omenative.resolve import Resolved
-from regroup.omenative.types import InferenceService
+from regroup.omenative.api.replica import InferenceReplica, decode
+from regroup.omenative.api.types import InferenceService
+from regroup.omenative.service.project import manifest, patch, spec_hash
+from regroup.omenative.service.resolve import Resolved
 from regroup.wire.patches import apply_merge_patch
 
 Object = dict[str, Any]

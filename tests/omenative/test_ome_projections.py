@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from tests.omenative.ome_service_builders import runtime, service
 
+from regroup.omenative.api.replica import InferenceReplica, decode
+from regroup.omenative.api.types import InferenceService, ServingRuntime
+from regroup.omenative.configuration.settings import LiveSettings
 from regroup.omenative.controller.projections import Projections
-from regroup.omenative.project import manifest
-from regroup.omenative.replica import InferenceReplica, decode
-from regroup.omenative.resolve import Resolved, Sources, Trouble, resolve
-from regroup.omenative.settings import LiveSettings
-from regroup.omenative.types import InferenceService, ServingRuntime
+from regroup.omenative.service.project import manifest
+from regroup.omenative.service.resolve import Resolved, Sources, Trouble, resolve
 
 Object = dict[str, Any]
 

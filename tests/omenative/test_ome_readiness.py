@@ -7,12 +7,12 @@ import pytest
 from tests.omenative.ome_service_builders import service
 
 from regroup.kube.meta import Condition, find_condition
-from regroup.omenative.lifecycle import RollingUpdate, UpdateStrategy
-from regroup.omenative.readiness import ComponentState, component_condition, lifecycle_status, service_status, status_wire
-from regroup.omenative.replica import InferenceReplica, decode
-from regroup.omenative.resolve import Trouble
-from regroup.omenative.settings import LiveSettings
-from regroup.omenative.types import InferenceServiceStatus
+from regroup.omenative.api.lifecycle import RollingUpdate, UpdateStrategy
+from regroup.omenative.api.replica import InferenceReplica, decode
+from regroup.omenative.api.types import InferenceServiceStatus
+from regroup.omenative.configuration.settings import LiveSettings
+from regroup.omenative.service.readiness import ComponentState, component_condition, lifecycle_status, service_status, status_wire
+from regroup.omenative.service.resolve import Trouble
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LATER = datetime(2026, 1, 2, 3, 5, 5, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from regroup.omenative.refusals import INVALID, QUOTA, QUOTA_FOREVER, WEBHOOK, classify
+from regroup.omenative.engine.refusals import INVALID, QUOTA, QUOTA_FOREVER, WEBHOOK, classify
 
 _QUOTA = 'pods "a" is forbidden: exceeded quota: q, requested: {}, used: {}, limited: {}'
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.omenative.ome_simulator import CHART, SERVICE, Container, World
 
-from regroup.omenative.repair import Wedged, admit, to_tell
-from regroup.omenative.row import Row
-from regroup.omenative.settings import Settings
+from regroup.omenative.api.row import Row
+from regroup.omenative.configuration.settings import Settings
+from regroup.omenative.engine.repair import Wedged, admit, to_tell
 
 R = "RecreateInstanceOnPodRestart"
 

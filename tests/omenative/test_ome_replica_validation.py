@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from tests.omenative.ome_service_builders import resolved, service
 
+from regroup.omenative.admission.replica_validation import validate_replica
+from regroup.omenative.admission.webhook import validate_replica as admit
 from regroup.omenative.keys import INFERENCE_REPLICAS
-from regroup.omenative.project import manifest
-from regroup.omenative.replica_validation import validate_replica
-from regroup.omenative.resolve import Resolved
-from regroup.omenative.webhook import validate_replica as admit
+from regroup.omenative.service.project import manifest
+from regroup.omenative.service.resolve import Resolved
 from regroup.runtime.admission import AdmissionRequest, AdmissionResponse
 
 Object = dict[str, Any]

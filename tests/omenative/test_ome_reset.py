@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from tests.omenative.ome_simulator import World
 
-from regroup.omenative import reset
+from regroup.omenative.engine import reset
 
 R = "RecreateInstanceOnPodRestart"
 KEY = "ome.io/reset-instances"

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from tests.omenative.ome_service_builders import RECREATE, gang_runtime, model, resolved, runtime, service
 
-from regroup.omenative.project import manifest
-from regroup.omenative.replica import InferenceReplica, decode
-from regroup.omenative.resolve import Resolved, Trouble, find_model, find_runtime
-from regroup.omenative.settings import LiveSettings
-from regroup.omenative.types import InferenceService, ModelRef, RuntimeRef, ServingRuntime
+from regroup.omenative.api.replica import InferenceReplica, decode
+from regroup.omenative.api.types import InferenceService, ModelRef, RuntimeRef, ServingRuntime
+from regroup.omenative.configuration.settings import LiveSettings
+from regroup.omenative.service.project import manifest
+from regroup.omenative.service.resolve import Resolved, Trouble, find_model, find_runtime
 
 Object = dict[str, Any]
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from tests.omenative.ome_simulator import CHART, MAIN, SERVICE, Container, World
 
+from regroup.omenative.api.row import Operation
 from regroup.omenative.outcome import DeletePod, SetGate
-from regroup.omenative.row import Operation
 
 R = "RecreateInstanceOnPodRestart"
 POD = f"{SERVICE}-engine-0-default-0"

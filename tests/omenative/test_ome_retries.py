@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.omenative.ome_simulator import CHART, World
 
-from regroup.omenative import announced, plan, retries
-from regroup.omenative.draft import Draft
-from regroup.omenative.lifecycle import RollingUpdate, UpdateStrategy
-from regroup.omenative.row import Operation, Row
-from regroup.omenative.settings import UpdateRetry
+from regroup.omenative.api.lifecycle import RollingUpdate, UpdateStrategy
+from regroup.omenative.api.row import Operation, Row
+from regroup.omenative.configuration.settings import UpdateRetry
+from regroup.omenative.engine import announced, plan, retries
+from regroup.omenative.engine.draft import Draft
 
 
 @pytest.mark.parametrize(("number", "expected"), [(1, 60), (2, 120), (3, 240), (6, 1800), (10**6, 1800)])

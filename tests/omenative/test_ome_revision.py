@@ -7,7 +7,7 @@ from tests.omenative.ome_api_builders import gang, single, template
 
 from regroup.kube.meta import ObjectMeta
 from regroup.kube.workloads import ControllerRevision
-from regroup.omenative import revision
+from regroup.omenative.objects import revision
 from regroup.omenative.view import Revision
 
 

@@ -7,13 +7,13 @@ import pytest
 from tests.runtime.edges_plane import start_api
 
 from regroup.kube.resources import CRDS
+from regroup.omenative.api.row import PHASES, LastFailure, Operation, Row
+from regroup.omenative.api.schema import crds
 from regroup.omenative.keys import (
     CLUSTER_SERVING_RUNTIMES,
     INFERENCE_REPLICAS,
     INFERENCE_SERVICES,
 )
-from regroup.omenative.row import PHASES, LastFailure, Operation, Row
-from regroup.omenative.schema import crds
 from regroup.wire.errors import Invalid
 
 Object = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.omenative.ome_simulator import CHART, SERVICE, SimPod, World
 
-from regroup.omenative.settings import Settings, UpdateRetry
+from regroup.omenative.configuration.settings import Settings, UpdateRetry
 
 R = "RecreateInstanceOnPodRestart"
 ENGINE = f"{SERVICE}-engine"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from regroup.omenative.admission.validation import validate_service, warnings
+from regroup.omenative.admission.webhook import validate_service as admit
 from regroup.omenative.keys import INFERENCE_SERVICES
-from regroup.omenative.validation import validate_service, warnings
-from regroup.omenative.webhook import validate_service as admit
 from regroup.runtime.admission import AdmissionRequest
 
 Object = dict[str, Any]

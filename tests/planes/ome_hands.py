@@ -8,9 +8,9 @@ from tests.planes.plane import NAMESPACE, Event, Plane
 from regroup.kube.meta import Condition, ObjectView, find_condition
 from regroup.kube.resources import CONFIGMAPS, CONTROLLER_REVISIONS, PODS
 from regroup.omenative import keys
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.api.row import READY, Row
 from regroup.omenative.keys import CLUSTER_SERVING_RUNTIMES, INFERENCE_REPLICAS, INFERENCE_SERVICES
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.row import READY, Row
 from regroup.omenative.view import InstancePod
 from regroup.wire.errors import NotFound
 

@@ -5,8 +5,8 @@ from tests.planes.ome_hands import RECREATE, Ome, gang_runtime, service_manifest
 from tests.planes.plane import NAMESPACE, Plane
 
 from regroup.kube.resources import PODS
+from regroup.omenative.api.row import FAILED, PENDING, READY, RESTARTING
 from regroup.omenative.keys import CLUSTER_SERVING_RUNTIMES, INCARNATION, MAIN_CONTAINER, ROLLOUT_PAUSED
-from regroup.omenative.row import FAILED, PENDING, READY, RESTARTING
 
 SETTLED = 3
 """Seconds after which a crash is surely later than the second in which the Instance became Ready (9.34)."""

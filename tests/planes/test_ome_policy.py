@@ -4,8 +4,8 @@ import pytest
 from tests.planes.ome_hands import RECREATE, Ome, gang_runtime, service_manifest
 from tests.planes.plane import NAMESPACE, Plane
 
+from regroup.omenative.api.row import READY, RESTARTING
 from regroup.omenative.keys import CLUSTER_SERVING_RUNTIMES, INCARNATION, MAIN_CONTAINER, REVISION_HASH
-from regroup.omenative.row import READY, RESTARTING
 
 SETTLED = 3
 """Seconds after which a crash is surely later than the second in which the Instance became Ready (9.34)."""

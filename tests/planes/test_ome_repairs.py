@@ -9,8 +9,8 @@ from typing import Any
 from tests.planes.ome_hands import RECREATE, Ome, gang_runtime, runtime_manifest, service_manifest
 from tests.planes.plane import NAMESPACE, Plane
 
+from regroup.omenative.api.row import READY, RESTARTING
 from regroup.omenative.keys import CLUSTER_SERVING_RUNTIMES, MAIN_CONTAINER
-from regroup.omenative.row import READY, RESTARTING
 from regroup.omenative.view import InstancePod
 from regroup.wire.errors import NotFound
 

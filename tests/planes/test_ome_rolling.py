@@ -6,8 +6,8 @@ import pytest
 from tests.planes.ome_hands import RECREATE, Ome, gang_runtime, service_manifest
 from tests.planes.plane import NAMESPACE, Plane
 
+from regroup.omenative.api.row import FAILED, READY, Row
 from regroup.omenative.keys import CLUSTER_SERVING_RUNTIMES, MAIN_CONTAINER, RESET_INSTANCES
-from regroup.omenative.row import FAILED, READY, Row
 
 SETTLED = 3
 """Seconds after which a crash is surely later than the second in which the Instance became Ready (9.34)."""

@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from regroup.omenative.api.row import CREATING, DELETING, FAILED, PENDING, READY, RESTARTING, UPDATING
 from regroup.omenative.controller.explain_query import ServiceExplanation
-from regroup.omenative.explain import ComponentReport, InstanceReport
-from regroup.omenative.row import CREATING, DELETING, FAILED, PENDING, READY, RESTARTING, UPDATING
+from regroup.omenative.engine.explain import ComponentReport, InstanceReport
 
 _COLOURS = {READY: "green", RESTARTING: "red", FAILED: "red"} | dict.fromkeys((CREATING, PENDING, UPDATING, DELETING), "yellow")
 

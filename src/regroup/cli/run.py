@@ -15,7 +15,7 @@ from regroup.cli.connection import access, cluster_options
 from regroup.cli.errors import EXIT_CLUSTER, CommandFailed, cluster_failure
 from regroup.cli.values import namespace, namespaces
 from regroup.leaderworkerset.gang import Provider
-from regroup.omenative.config import ConfigInvalid
+from regroup.omenative.configuration.config import ConfigInvalid
 from regroup.operator.apis import NotInstalled
 from regroup.operator.config import NAMESPACE, ConfigError, OperatorConfig
 from regroup.operator.start import Operator, RegisteredByService

@@ -7,7 +7,7 @@ actions out, in their order, and tell the events. A refused write drops the whol
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from regroup.omenative.replica import InferenceReplicaStatus
+from regroup.omenative.api.replica import InferenceReplicaStatus
 
 NORMAL = "Normal"
 WARNING = "Warning"

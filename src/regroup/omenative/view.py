@@ -7,9 +7,9 @@ from typing import Any
 
 from regroup.kube.meta import View
 from regroup.kube.pod import Pod, PodSpec
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.configuration.settings import Settings
 from regroup.omenative.keys import INCARNATION, INSTANCE_INDEX, POD_ORDINAL, REVISION_HASH, RUNNER
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.settings import Settings
 
 
 class InstanceContainer(View, frozen=True, gc=False, kw_only=True):

@@ -6,9 +6,9 @@ from typing import Any
 
 from regroup.leaderworkerset import schema as lws_schema
 from regroup.leaderworkerset.gang import Provider
-from regroup.omenative import schema as ome_schema
-from regroup.omenative.chart import config_map
-from regroup.omenative.config import CONFIG_MAP
+from regroup.omenative.api import schema as ome_schema
+from regroup.omenative.configuration.chart import config_map
+from regroup.omenative.configuration.config import CONFIG_MAP
 from regroup.operator import rbac
 from regroup.operator import webhooks as api_webhooks
 from regroup.operator.config import LEASE, NAMESPACE, SECRET, SERVICE, SERVICE_ACCOUNT

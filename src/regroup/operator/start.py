@@ -15,7 +15,7 @@ import structlog
 from regroup.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from regroup.leaderworkerset import webhook as lws_webhook
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
-from regroup.omenative import webhook as ome_webhook
+from regroup.omenative.admission import webhook as ome_webhook
 from regroup.omenative.keys import INFERENCE_SERVICES
 from regroup.operator import apis
 from regroup.operator import webhooks as api_webhooks

@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from regroup.cli.demo.stage import Member, Stage, all_ready, uids
 from regroup.kube.meta import find_condition
 from regroup.kube.resources import PODS
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.api.row import READY, Row
+from regroup.omenative.api.types import InferenceService
 from regroup.omenative.keys import (
     CLUSTER_BASE_MODELS,
     CLUSTER_SERVING_RUNTIMES,
@@ -16,9 +19,6 @@ from regroup.omenative.keys import (
     INFERENCE_SERVICES,
 )
 from regroup.omenative.names import replica_name
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.row import READY, Row
-from regroup.omenative.types import InferenceService
 from regroup.wire.errors import NotFound
 from regroup.wire.resource import Resource
 

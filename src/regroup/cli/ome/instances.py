@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from regroup.cli.ome.reading import Service
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.api.row import Row
 from regroup.omenative.keys import PARENT_GENERATION
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.row import Row
 
 API_VERSION = "cli.ome.io/v1alpha1"
 _SHORT = 11

@@ -7,10 +7,10 @@ import msgspec
 
 from regroup.kube.meta import ObjectRef, ObjectView, View
 from regroup.kube.resources import EVENTS, PODS
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.api.types import InferenceService
 from regroup.omenative.keys import COMPONENT, COMPONENTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, INSTANCE_INDEX, SERVICE
 from regroup.omenative.names import replica_name
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.types import InferenceService
 from regroup.omenative.view import InstancePod
 from regroup.wire.client import Client
 from regroup.wire.errors import NotFound

@@ -10,10 +10,10 @@ import msgspec
 from regroup.cli.ome.instances import API_VERSION, evidence_of
 from regroup.cli.ome.reading import PodEvent, Service
 from regroup.kube.meta import find_condition
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.api.row import LastFailure, Operation, Row
 from regroup.omenative.keys import OMENATIVE, SERVING_GATE
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.resolve import declared_mode
-from regroup.omenative.row import LastFailure, Operation, Row
+from regroup.omenative.service.resolve import declared_mode
 from regroup.omenative.view import InstancePod
 from regroup.runtime.clock import timestamp
 

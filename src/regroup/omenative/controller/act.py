@@ -10,10 +10,12 @@ import msgspec
 
 from regroup.kube.meta import ObjectView, find_condition
 from regroup.kube.resources import PODS
-from regroup.omenative import objects
+from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.controller.stores import BY_COMPONENT, ReplicaKey, Stores, component_text
+from regroup.omenative.engine.refusals import NAME_TAKEN, classify
 from regroup.omenative.keys import INCARNATION, INFERENCE_REPLICAS, INSTANCE_INDEX, POD_GROUPS, SERVING_GATE
-from regroup.omenative.objects import component_labels
+from regroup.omenative.objects import instances as objects
+from regroup.omenative.objects.instances import component_labels
 from regroup.omenative.outcome import (
     Action,
     CreatePod,
@@ -26,8 +28,6 @@ from regroup.omenative.outcome import (
     Refusal,
     SetGate,
 )
-from regroup.omenative.refusals import NAME_TAKEN, classify
-from regroup.omenative.replica import InferenceReplica
 from regroup.omenative.view import InstancePod, ReplicaView
 from regroup.runtime.clock import Clock, timestamp
 from regroup.runtime.expectations import Expectations

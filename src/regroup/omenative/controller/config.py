@@ -11,8 +11,8 @@ import structlog
 
 from regroup.kube.meta import ObjectView
 from regroup.kube.resources import CONFIGMAPS
-from regroup.omenative.config import CONFIG_MAP, live_settings, start_settings
-from regroup.omenative.settings import Settings
+from regroup.omenative.configuration.config import CONFIG_MAP, live_settings, start_settings
+from regroup.omenative.configuration.settings import Settings
 from regroup.runtime.clock import Clock
 from regroup.runtime.reflector import Reflector
 from regroup.runtime.store import Change, Store

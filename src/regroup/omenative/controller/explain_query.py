@@ -12,17 +12,17 @@ from regroup.kube.meta import ObjectView
 from regroup.kube.node import Node
 from regroup.kube.resources import CONFIGMAPS, CONTROLLER_REVISIONS, ENDPOINT_SLICES, NODES, PODS, SERVICES
 from regroup.kube.workloads import ControllerRevision, Service
-from regroup.omenative.config import CONFIG_MAP, live_settings, start_settings
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.api.types import InferenceService
+from regroup.omenative.configuration.config import CONFIG_MAP, live_settings, start_settings
+from regroup.omenative.configuration.settings import Settings
 from regroup.omenative.controller.config import ConfigMapView
 from regroup.omenative.controller.observe import Observer
 from regroup.omenative.controller.slices import EndpointSlice
 from regroup.omenative.controller.stores import BY_COMPONENT, BY_NODE, Stores, component_index, node_index, replica_index
-from regroup.omenative.explain import ComponentReport, explain_component
+from regroup.omenative.engine.explain import ComponentReport, explain_component
 from regroup.omenative.keys import COMPONENT, COMPONENTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, POD_GROUPS, SERVICE
 from regroup.omenative.names import replica_name
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.settings import Settings
-from regroup.omenative.types import InferenceService
 from regroup.omenative.view import InstancePod
 from regroup.runtime.clock import Clock
 from regroup.runtime.store import Store

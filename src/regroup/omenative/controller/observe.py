@@ -8,12 +8,12 @@ import structlog
 from regroup.kube.meta import ObjectView
 from regroup.kube.node import UNREACHABLE_TAINT, Node
 from regroup.kube.workloads import ControllerRevision
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.configuration.settings import Settings
 from regroup.omenative.controller.slices import EndpointSlice, by_service, routing
 from regroup.omenative.controller.stores import BY_COMPONENT, Stores, component_text
 from regroup.omenative.names import headless_service, instance_name, revision_service, stable_service
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.revision import RevisionDamaged, decode
-from regroup.omenative.settings import Settings
+from regroup.omenative.objects.revision import RevisionDamaged, decode
 from regroup.omenative.view import InstancePod, NodeFacts, ReplicaView, Revision, Routing
 from regroup.runtime.clock import Clock
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from regroup.kube.resources import POD_DISRUPTION_BUDGETS, SERVICES
-from regroup.omenative import exposure, project
-from regroup.omenative.applied import marked
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.api.types import BaseModel, InferenceService, ServingRuntime
+from regroup.omenative.configuration.settings import LiveSettings
 from regroup.omenative.keys import COMPONENTS
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.resolve import Resolved, Sources, Trouble, resolve
-from regroup.omenative.settings import LiveSettings
-from regroup.omenative.types import BaseModel, InferenceService, ServingRuntime
+from regroup.omenative.objects import exposure
+from regroup.omenative.objects.applied import marked
+from regroup.omenative.service import project
+from regroup.omenative.service.resolve import Resolved, Sources, Trouble, resolve
 from regroup.wire.resource import Resource
 
 Object = dict[str, Any]

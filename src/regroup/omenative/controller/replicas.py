@@ -10,16 +10,16 @@ import structlog
 
 from regroup.kube.meta import ObjectRef, object_ref
 from regroup.kube.resources import ENDPOINT_SLICES
-from regroup.omenative import passes
+from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.controller.act import Actor, Report
 from regroup.omenative.controller.observe import Observer
 from regroup.omenative.controller.slices import EndpointSlice
 from regroup.omenative.controller.statuses import Statuses
 from regroup.omenative.controller.stores import ReplicaKey, Stores
 from regroup.omenative.controller.surroundings import Surroundings
+from regroup.omenative.engine import passes
 from regroup.omenative.keys import COMPONENT, INFERENCE_REPLICAS, SERVICE
 from regroup.omenative.outcome import WARNING, DeletePod, Outcome, Told
-from regroup.omenative.replica import InferenceReplica
 from regroup.omenative.view import ReplicaView
 from regroup.runtime.clock import Clock
 from regroup.runtime.controller import Result

@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterable
 from regroup.kube.meta import ObjectView
 from regroup.kube.resources import POD_DISRUPTION_BUDGETS, SERVICES
 from regroup.kube.workloads import Service
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.api.types import BaseModel, InferenceService, ServingRuntime
+from regroup.omenative.configuration.settings import LiveSettings
 from regroup.omenative.controller.service_statuses import ServiceStatuses
 from regroup.omenative.controller.service_stores import (
     BY_MODEL,
@@ -28,9 +31,6 @@ from regroup.omenative.keys import (
     OMENATIVE,
     SERVING_RUNTIMES,
 )
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.settings import LiveSettings
-from regroup.omenative.types import BaseModel, InferenceService, ServingRuntime
 from regroup.runtime.controller import Controller
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.expectations import Expectations

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from regroup.kube.meta import object_ref
+from regroup.omenative.api.types import InferenceService, InferenceServiceStatus
 from regroup.omenative.controller.service_stores import ServiceKey, ServiceStores
 from regroup.omenative.keys import INFERENCE_SERVICES
-from regroup.omenative.project import differences
-from regroup.omenative.readiness import ComponentState, status_wire
-from regroup.omenative.types import InferenceService, InferenceServiceStatus
+from regroup.omenative.service.project import differences
+from regroup.omenative.service.readiness import ComponentState, status_wire
 from regroup.runtime.clock import Clock
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.expectations import Expectations

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from regroup.kube.meta import HasMeta, ObjectView
 from regroup.kube.workloads import Service
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.api.types import BaseModel, InferenceService, ServingRuntime
 from regroup.omenative.keys import SERVICE
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.resolve import Sources, find_model, find_runtime
-from regroup.omenative.types import BaseModel, InferenceService, ServingRuntime
+from regroup.omenative.service.resolve import Sources, find_model, find_runtime
 from regroup.runtime.store import Store
 
 BY_RUNTIME = "runtime"

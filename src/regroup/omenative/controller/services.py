@@ -11,18 +11,19 @@ import structlog
 
 from regroup.kube.meta import HasMeta, ObjectView, object_ref
 from regroup.kube.resources import POD_DISRUPTION_BUDGETS, SERVICES
-from regroup.omenative import exposure, readiness
-from regroup.omenative.applied import stands
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.api.types import InferenceService
+from regroup.omenative.configuration.settings import LiveSettings
 from regroup.omenative.controller.projections import Projection, Projections
 from regroup.omenative.controller.service_statuses import ServiceStatuses
 from regroup.omenative.controller.service_stores import BY_SERVICE, ServiceKey, ServiceStores
 from regroup.omenative.keys import COMPONENTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, ROUTER
 from regroup.omenative.names import replica_name, stable_service
-from regroup.omenative.readiness import ComponentState
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.resolve import REPLICA_REFUSED, Trouble
-from regroup.omenative.settings import LiveSettings
-from regroup.omenative.types import InferenceService
+from regroup.omenative.objects import exposure
+from regroup.omenative.objects.applied import stands
+from regroup.omenative.service import readiness
+from regroup.omenative.service.readiness import ComponentState
+from regroup.omenative.service.resolve import REPLICA_REFUSED, Trouble
 from regroup.runtime.clock import Clock
 from regroup.runtime.controller import Result
 from regroup.runtime.events import EventRecorder

@@ -7,6 +7,8 @@ from regroup.kube.meta import ObjectView
 from regroup.kube.node import UNREACHABLE_TAINT, Node
 from regroup.kube.resources import CONTROLLER_REVISIONS, ENDPOINT_SLICES, NODES, PODS, SERVICES
 from regroup.kube.workloads import ControllerRevision, Service
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.configuration.settings import Settings
 from regroup.omenative.controller.act import Actor
 from regroup.omenative.controller.config import LiveConfig
 from regroup.omenative.controller.observe import Observer
@@ -26,8 +28,6 @@ from regroup.omenative.controller.stores import (
 from regroup.omenative.controller.surroundings import Surroundings
 from regroup.omenative.controller.tallies import Tallies
 from regroup.omenative.keys import INFERENCE_REPLICAS, MANAGED_BY, OMENATIVE, POD_GROUPS
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.settings import Settings
 from regroup.omenative.view import InstancePod
 from regroup.runtime.controller import Controller
 from regroup.runtime.events import EventRecorder

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from regroup.omenative.api.replica import InferenceReplica, InferenceReplicaStatus
 from regroup.omenative.controller.stores import ReplicaKey, Stores
 from regroup.omenative.keys import INFERENCE_REPLICAS
-from regroup.omenative.replica import InferenceReplica, InferenceReplicaStatus
 from regroup.runtime.clock import timestamp
 from regroup.runtime.conditions import to_wire
 from regroup.runtime.expectations import Expectations

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from regroup.kube.meta import HasMeta, ObjectView
 from regroup.kube.node import Node
 from regroup.kube.workloads import ControllerRevision, Service
+from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.controller.slices import EndpointSlice
 from regroup.omenative.keys import COMPONENT, SERVICE
-from regroup.omenative.replica import InferenceReplica
 from regroup.omenative.view import InstancePod
 from regroup.runtime.store import Store
 

@@ -11,12 +11,13 @@ from typing import Any
 from regroup.kube.meta import HasMeta, ObjectView
 from regroup.kube.resources import CONTROLLER_REVISIONS, SERVICES
 from regroup.kube.workloads import ControllerRevision
-from regroup.omenative import exposure, objects, revision
-from regroup.omenative.applied import marked, stands
+from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.configuration.settings import Settings
 from regroup.omenative.controller.stores import BY_COMPONENT, ReplicaKey, Stores, component_text
 from regroup.omenative.keys import REVISION_HASH
-from regroup.omenative.replica import InferenceReplica
-from regroup.omenative.settings import Settings
+from regroup.omenative.objects import exposure, revision
+from regroup.omenative.objects import instances as objects
+from regroup.omenative.objects.applied import marked, stands
 from regroup.omenative.view import InstancePod, Revision
 from regroup.runtime.controller import TerminalError
 from regroup.runtime.expectations import Expectations

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.outcome import Outcome
-from regroup.omenative.replica import InferenceReplica
 
 if TYPE_CHECKING:
     from regroup.runtime.metrics import Metrics
