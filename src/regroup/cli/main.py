@@ -4,14 +4,12 @@ Subcommands are imported only when they are called, so that ``--help`` is quick.
 """
 
 import importlib
-import os
-import sys
 from collections.abc import Mapping
 
 import click
 
 import regroup
-from regroup.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, CommandFailed
+from regroup.cli import entry
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "demo": ("regroup.cli.demo.command", "Play the failure stories on a local cluster and check what must hold."),
@@ -59,21 +57,4 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the cluster refused or cannot be reached, 130 interrupted."""
-    try:
-        cli.main(standalone_mode=False)
-    except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except CommandFailed as error:
-        click.secho(f"error: {error}", fg="red", err=True)
-        for hint in error.hints:
-            click.echo(f"  {hint}", err=True)
-        sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
-        sys.exit(EXIT_INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read us has had enough (`| head`); without this the interpreter complains once more when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_FAILED)
+    entry.run(cli)

@@ -5,15 +5,15 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.
 
 import asyncio
 import json
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import click
 
 import regroup
+from regroup.cli import entry
 from regroup.cli.connection import access, cluster_options, connected
-from regroup.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, CommandFailed
+from regroup.cli.errors import EXIT_FAILED, CommandFailed
 from regroup.cli.ome.instances import COLUMNS, instance_lines, list_report
 from regroup.cli.ome.reading import Service, read_events, read_pods, read_service
 from regroup.cli.ome.status import VALUE_LIMIT, InstanceStatus, compact, status_report, wide
@@ -157,18 +157,5 @@ def _cut(value: str) -> str:
 
 
 def main() -> None:
-    """Entry point."""
-    try:
-        cli.main(standalone_mode=False)
-    except click.exceptions.Exit as error:
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except CommandFailed as error:
-        click.secho(f"error: {error}", fg="red", err=True)
-        for hint in error.hints:
-            click.echo(f"  {hint}", err=True)
-        sys.exit(EXIT_FAILED)
-    except (KeyboardInterrupt, click.Abort):
-        sys.exit(EXIT_INTERRUPTED)
+    """Entry point. A failed command ends with 1 whatever the cause, as upstream's plugin does (spec/omenative.md 7)."""
+    entry.run(cli, exit_code=lambda _: EXIT_FAILED)
