@@ -101,6 +101,14 @@ class ObjectView(View, frozen=True, gc=False, kw_only=True):
 
     metadata: ObjectMeta = ObjectMeta()
 
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace
+
 
 class Condition(View, frozen=True, gc=False, kw_only=True):
     """A condition of any kind. ``status`` is ``"True"``, ``"False"`` or ``"Unknown"``."""

@@ -215,14 +215,6 @@ class LeaderWorkerSet(ObjectView, frozen=True, gc=False, kw_only=True):
         return self.raw_status or LeaderWorkerSetStatus()
 
     @property
-    def name(self) -> str:
-        return self.metadata.name
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace
-
-    @property
     def template(self) -> LeaderWorkerTemplate:
         """``spec.leaderWorkerTemplate``."""
         return self.spec.leader_worker_template

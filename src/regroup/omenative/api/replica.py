@@ -160,14 +160,6 @@ class InferenceReplica(ObjectView, frozen=True, gc=False, kw_only=True):
         return self.raw_status or InferenceReplicaStatus()
 
     @property
-    def name(self) -> str:
-        return self.metadata.name
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace
-
-    @property
     def service_name(self) -> str:
         """The InferenceService's name, which pods carry as a label; a standalone replica's own name."""
         return self.spec.parent_ref.name if self.spec.parent_ref else self.metadata.name

@@ -142,14 +142,6 @@ class InferenceService(ObjectView, frozen=True, gc=False, kw_only=True):
         return self.raw_status or InferenceServiceStatus()
 
     @property
-    def name(self) -> str:
-        return self.metadata.name
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace
-
-    @property
     def paused(self) -> bool:
         """Exactly ``true`` or ``freeze``; any other value is no pause (1.2, behaviour 103)."""
         return self.metadata.annotations.get(ROLLOUT_PAUSED) in {PAUSE_TRUE, PAUSE_FREEZE}

@@ -55,10 +55,6 @@ class ReplicaSet(ObjectView, frozen=True, gc=False, kw_only=True):
         return self.raw_status or ReplicaSetStatus()
 
     @property
-    def name(self) -> str:
-        return self.metadata.name
-
-    @property
     def replicas(self) -> int:
         """``spec.replicas``, 1 when unset."""
         return 1 if self.spec.replicas is None else self.spec.replicas

@@ -95,10 +95,6 @@ class Deployment(ObjectView, frozen=True, gc=False, kw_only=True):
         return self.raw_status or DeploymentStatus()
 
     @property
-    def name(self) -> str:
-        return self.metadata.name
-
-    @property
     def replicas(self) -> int:
         return 1 if self.spec.replicas is None else self.spec.replicas
 

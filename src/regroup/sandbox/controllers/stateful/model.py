@@ -52,14 +52,6 @@ class StatefulSet(workloads.StatefulSet, frozen=True, gc=False, kw_only=True):
         return self.raw_status or StatefulSetStatus()
 
     @property
-    def name(self) -> str:
-        return self.metadata.name
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace
-
-    @property
     def parallel(self) -> bool:
         """Pods are made and removed without waiting for each other."""
         return self.spec.pod_management_policy == "Parallel"
