@@ -25,6 +25,7 @@ from regroup.kube.resources import NAMESPACES, PODS
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.omenative.keys import MAIN_CONTAINER, SERVING_RUNTIMES
 from regroup.operator.config import NAMESPACE as HOME
 from regroup.operator.config import SERVICE_ACCOUNT
 from regroup.runtime.clock import SystemClock
@@ -39,16 +40,21 @@ OPERATOR_LIMIT = 60.0
 COMMAND_LIMIT = 60.0
 STOP_LIMIT = 10.0
 GONE_LIMIT = 120.0
-_MADE = "leaderworkersets,pods,statefulsets,services,controllerrevisions"
-_CRD = "crd/leaderworkersets.leaderworkerset.x-k8s.io"
+_SERVED = "inferenceservices,servingruntimes"
+_MADE = f"leaderworkersets,{_SERVED},inferencereplicas,pods,statefulsets,services,controllerrevisions,poddisruptionbudgets"
+_CRDS = (
+    "leaderworkersets.leaderworkerset.x-k8s.io",
+    *(f"{kind}.ome.io" for kind in _SERVED.split(",")),
+    "inferencereplicas.ome.io",
+)
 _BIN = Path(sys.executable).parent
 _WORK = (
-    'trap "exit 0" TERM; trap "exit 3" USR1; '
+    'trap "exit 0" TERM; trap "exit 3" USR1; trap "exit 1" HUP; '
     # In the container's first process, so that it is the one that the kernel ends.
     "trap 'x=regroup; while :; do x=$x$x; done' USR2; "
     "echo ready on $(hostname); while :; do sleep 1 & wait $!; done"
 )
-"""What a container does: it waits, and a signal makes it exit with code 3 or eat memory without end."""
+"""What a container does: it waits, and a signal makes it exit with code 3 or 1, or eat memory without end."""
 
 
 class NodePlane(Plane):
@@ -90,7 +96,7 @@ class NodePlane(Plane):
         arguments = [
             *("run", "--kubeconfig", str(self._folder / "operator.kubeconfig"), "--host", "127.0.0.1"),
             *("--webhook-port", str(webhooks), "--webhook-url", f"https://127.0.0.1:{webhooks}"),
-            *("--metrics-port", str(probes), "--node-loss-grace", f"{NODE_LOSS_GRACE:g}"),
+            *("--metrics-port", str(probes), "--node-loss-grace", f"{NODE_LOSS_GRACE:g}", "--config-namespace", HOME),
         ]
         with log:
             self._process = await asyncio.create_subprocess_exec(
@@ -133,6 +139,10 @@ class NodePlane(Plane):
         """Make the container's process end with code 3."""
         await self._signal(pod, "USR1")
 
+    async def exit_with_1(self, pod: str) -> None:
+        """Make the container's process end with code 1."""
+        await self._signal(pod, "HUP")
+
     async def eat_memory(self, pod: str) -> None:
         """Make the container's process take memory until it is stopped: only for containers with a limit."""
         await self._signal(pod, "USR2")
@@ -147,9 +157,9 @@ class NodePlane(Plane):
     async def _install(self) -> None:
         """``regroup manifests | kubectl apply``, but for the Deployment, and a token for the ServiceAccount."""
         bundle = self._folder / "bundle.yaml"
-        bundle.write_text(await _run(str(_BIN / "regroup"), "manifests", "--only", "crds,namespace,rbac"))
+        bundle.write_text(await _run(str(_BIN / "regroup"), "manifests", "--only", "crds,namespace,rbac,config"))
         await self.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(bundle), namespace=None)
-        await self.kubectl("wait", "--for=condition=Established", "--timeout=30s", _CRD)
+        await self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{name}" for name in _CRDS))
         token = await self.kubectl("create", "token", SERVICE_ACCOUNT, "--duration", "1h", namespace=HOME)
         config = self.machine.control.kubeconfig(token=token.strip())
         (self._folder / "operator.kubeconfig").write_text(config)
@@ -174,7 +184,7 @@ class NodePlane(Plane):
 
     async def _tell(self) -> None:
         """For whoever reads the failure: what was there, and the last words of all parts."""
-        for words in (["get", "lws,pods,sts,nodes", "-o", "wide"], ["get", "events", "--sort-by=.lastTimestamp"]):
+        for words in (["get", "lws,isvc,irep,pods,sts,nodes", "-o", "wide"], ["get", "events", "--sort-by=.lastTimestamp"]):
             with contextlib.suppress(Exception):
                 _say(await self.kubectl(*words, ok=False))
         _say(self._operator_log())
@@ -204,6 +214,7 @@ class NodePlane(Plane):
         """
         for lws in (await self.client.list_all(LEADERWORKERSETS, namespace=NAMESPACE, type=LeaderWorkerSet)).items:
             await self.client.delete(LEADERWORKERSETS, lws.metadata.name, namespace=NAMESPACE)
+        await self.kubectl("delete", _SERVED, "--all", "--wait=false")
         off = {node.name for node in self.machine.nodes.values() if not node.on}
 
         async def gone() -> bool:
@@ -229,6 +240,18 @@ def real_pod(*, image: str = BUSYBOX, memory: str = "", **spec: Any) -> dict[str
     if memory:
         container["resources"] = {"limits": {"memory": memory}, "requests": {"memory": memory}}
     return pod_template(image=image, container=container, grace=5, **{"tolerations": IMPATIENT, **spec})
+
+
+def serving_runtime(*, name: str = "real", workers: int = 1) -> dict[str, Any]:
+    """A ServingRuntime whose engine is a leader and workers of real containers, each of them the kubelet's to restart."""
+    runner = {"name": MAIN_CONTAINER, "image": BUSYBOX, "command": ["/bin/sh", "-c", _WORK], "imagePullPolicy": "IfNotPresent"}
+    part = {"runner": runner, "terminationGracePeriodSeconds": 5}
+    return {
+        "apiVersion": SERVING_RUNTIMES.api_version,
+        "kind": SERVING_RUNTIMES.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"engineConfig": {"leader": part, "worker": {**part, "size": workers}}},
+    }
 
 
 IMPATIENT: Sequence[dict[str, Any]] = [

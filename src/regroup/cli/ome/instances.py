@@ -88,6 +88,8 @@ def evidence_of(service: Service, replica: InferenceReplica | None) -> str:
     parent = replica.metadata.annotations.get(PARENT_GENERATION, "")
     if parent.isdecimal() and int(parent) < service.service.metadata.generation:
         return "STALE:PARENT"
+    if status.unreadable:
+        return "BAD:ROWS"
     indices = sorted(row.index for row in status.rows)
     if not indices:
         return "EMPTY"

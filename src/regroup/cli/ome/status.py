@@ -59,7 +59,7 @@ def compact(status: InstanceStatus) -> Iterator[Field]:
     yield "deployment", f"mode={OMENATIVE if status.replica is not None else '-'}"
     row, replica = status.row, status.replica
     if replica is not None:
-        yield "encoding", "name=DenseV1 evidence=Reported reason=-"
+        yield "encoding", f"name={replica.status.encoding} evidence=Reported reason=-"
     if replica is not None and row is not None:
         yield "instance", f"{replica.name} inc={row.incarnation} phase={row.phase or '-'} admitted={_bool(row.admitted)}"
         yield "revisions", f"running={row.running_revision or '-'} target={row.target_revision or '-'}"

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from regroup.kube.meta import Condition, ObjectView, View
+from regroup.omenative.api.columns import COLUMNAR, DENSE, UnreadableRows, expand
 from regroup.omenative.api.lifecycle import NONE, RECREATE, Lifecycle
 from regroup.omenative.api.row import Row
 from regroup.omenative.keys import DEFAULT_RUNNER, LEADER, WORKER
@@ -118,7 +119,7 @@ class RolloutHold(View, frozen=True, gc=False, kw_only=True, omit_defaults=True)
 
 
 class InferenceReplicaStatus(View, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """``status``."""
+    """``status``. Rows are plain (``raw_rows``) where we wrote last; another's may be columns, which our first write replaces."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -135,10 +136,38 @@ class InferenceReplicaStatus(View, frozen=True, gc=False, kw_only=True, omit_def
     raw_retry_blocks: tuple[RetryBlock, ...] | None = msgspec.field(name="retryBlocks", default=None)
     raw_conditions: tuple[Condition, ...] | None = msgspec.field(name="conditions", default=None)
     rollout_hold: RolloutHold | None = None
+    raw_encoding: str | None = msgspec.field(name="instanceStatusEncoding", default=None)
+    raw_columns: dict[str, Any] | None = msgspec.field(name="instanceStatusColumns", default=None)
 
     @property
     def rows(self) -> Sequence[Row]:
-        return self.raw_rows or ()
+        """The rows; none where they cannot be read."""
+        try:
+            return self._read()
+        except UnreadableRows:
+            return ()
+
+    @property
+    def encoding(self) -> str:
+        """How the rows are stored."""
+        return self.raw_encoding if self.raw_encoding and not self.raw_rows else DENSE
+
+    @property
+    def unreadable(self) -> str:
+        """Why the rows that are there cannot be read; empty when they can, or when there are none."""
+        try:
+            self._read()
+        except UnreadableRows as error:
+            return f"status.instanceStatusColumns.{error}" if self.raw_encoding == COLUMNAR else str(error)
+        return ""
+
+    def _read(self) -> Sequence[Row]:
+        """Who writes columns takes plain rows away, and we do the reverse: where both are, plain ones are the newer (9.33)."""
+        if self.raw_rows or not (self.raw_encoding or self.raw_columns):
+            return self.raw_rows or ()
+        if self.raw_encoding not in {None, COLUMNAR}:
+            raise UnreadableRows(f"status.instanceStatusEncoding: {self.raw_encoding[:40]!r} is not known")
+        return expand(self.raw_columns or {})
 
     @property
     def retry_blocks(self) -> Sequence[RetryBlock]:

@@ -101,6 +101,8 @@ def _status() -> Schema:
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["index"],
             },
+            "instanceStatusEncoding": string("How another operator stored the rows: ColumnarV2. Read, never written."),
+            "instanceStatusColumns": open_object("Its rows, by column, in the place of instanceStatuses. Read, never written."),
             "retryBlocks": array_of("How often revisions have failed.", open_object("One revision.")),
             "conditions": conditions("Ready and others."),
             "rolloutHold": open_object("Why nothing can move, and since when."),

@@ -71,6 +71,8 @@ class ReplicaPasses:
             return Result()
         if not self._expectations.satisfied(key):
             return Result(requeue_after=_BEHIND)
+        if replica.status.unreadable and not replica.metadata.deleting:
+            return await self._unreadable(replica)
         around = await self._surroundings.keep(
             replica, pods=self._observer.pods(replica), known=self._observer.revisions(replica)
         )
@@ -96,6 +98,13 @@ class ReplicaPasses:
         if report.overtaken:
             return Result(requeue_after=_SOON)
         return Result(requeue_after=None if outcome.wake is None else max(0.01, outcome.wake))
+
+    async def _unreadable(self, replica: InferenceReplica) -> Result:
+        """Nothing around it is kept up either: what the rows name could be taken for unused. Its next event brings us back."""
+        known = self._observer.revisions(replica)
+        view = self._observer.view(replica, revisions=known, update_revision=replica.status.update_revision)
+        self._tell(replica, passes.run(view))
+        return Result()
 
     async def _carry_out(self, view: ReplicaView, outcome: Outcome) -> Report:
         replica = view.replica

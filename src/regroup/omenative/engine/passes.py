@@ -26,6 +26,8 @@ def run(view: ReplicaView) -> Outcome:
     if view.replica.metadata.deleting:
         teardown.run(draft)
         return _outcome(draft, view.replica.status)
+    if unreadable := view.replica.status.unreadable:
+        return _refuse(draft, unreadable)
     reset.run(draft)
     retries.release(draft)
     scale.adopt(draft)
@@ -36,6 +38,13 @@ def run(view: ReplicaView) -> Outcome:
     create.run(draft, new)
     restart.explain_ready(draft)
     return _outcome(draft, view.replica.status, hold=hold)
+
+
+def _refuse(draft: Draft, unreadable: str) -> Outcome:
+    """Rows that cannot be read: to go on as if there were none would start over what is failed, held or under way."""
+    draft.tell_replica("InstanceRowsUnreadable", f"nothing is done until its rows can be read: {unreadable}", warning=True)
+    status = draft.view.replica.status
+    return Outcome(status=status, events=tuple(draft.events), problems=(*draft.problems, unreadable))
 
 
 def refused(view: ReplicaView, status: InferenceReplicaStatus, refusals: Sequence[Refusal]) -> Outcome:
@@ -68,6 +77,8 @@ def _outcome(draft: Draft, before: InferenceReplicaStatus, *, hold: RolloutHold 
         update_revision=target,
         label_selector=component_selector(draft.view.replica),
         raw_rows=rows or None,
+        raw_encoding=None,
+        raw_columns=None,
         raw_retry_blocks=tuple(draft.blocks[name] for name in sorted(draft.blocks)) or None,
         rollout_hold=hold,
         raw_conditions=conditions.run(draft, totals, overdue=scale.overdue(draft)) or None,
