@@ -45,15 +45,57 @@ def test_nothing_starts_at_freeze() -> None:
         assert world.row().phase == "Restarting"
 
 
-def test_a_lost_pod_at_freeze_restarts_at_the_resume() -> None:
-    """9.8: a row under the policy that recreates is never demoted."""
-    world = aged()
+@pytest.mark.parametrize("workers", [0, 2])
+def test_lost_pods_at_freeze_restart_at_the_resume(workers: int) -> None:
+    """9.8, T18, T6: without a single pod the row is Pending and no more Ready, told once; the restart comes with the resume."""
+    world = aged(workers=workers)
     world.pause("Freeze")
-    world.vanish(world.pod())
+    for pod in world.instance():
+        world.vanish(pod)
     world.run(60)
-    assert world.row().phase == "Ready"
+    assert (world.row().phase, world.row().incarnation) == ("Pending", 1)
     assert not world.pods
+    assert "frozen" in world.why()
+    desired = workers + 1
+    lost = f"pod count 0 below desired {desired}"
+    assert world.told("InstanceDemoted") == [f"OMENative component=engine instance=0 has no pods left and is Pending: {lost}"]
     world.resume()
+    world.operate()
+    assert world.row().phase == "Restarting"
+    world.until(lambda: world.ready() and world.row().incarnation == 2)
+    assert world.told("RestartTriggered") == [f"OMENative component=engine instance=0 restart triggered: {lost} (incarnation=2)"]
+
+
+def test_a_gang_that_is_short_at_freeze_stays_ready() -> None:
+    """T18: it has pods; its counts tell the rest."""
+    world = aged(workers=2)
+    world.pause("Freeze")
+    world.vanish(world.pod(0, "worker", 1))
+    world.run(60)
+    assert (world.row().phase, world.row().serving_pod_count) == ("Ready", 2)
+    world.resume()
+    world.until(lambda: world.ready() and world.row().incarnation == 2)
+
+
+def test_a_frozen_instance_without_pods_goes_first_when_scaled_down() -> None:
+    """2.8, 4.9: Ready rows stay, and scale-down goes on at freeze."""
+    world = World(policy=R, replicas=2).settle()
+    world.pause("Freeze")
+    world.vanish(world.pod(0))
+    world.run(5)
+    world.edit(replicas=1)
+    world.run(10)
+    assert [row.index for row in world.status.rows] == [1]
+
+
+def test_a_pending_instance_restarts_once_the_policy_recreates() -> None:
+    """Seed: "OME uses the new value from then on": lost under None in a pause, and under the other policy repairs go on."""
+    world = aged("None")
+    world.pause()
+    world.vanish(world.pod())
+    world.run(5)
+    assert world.row().phase == "Pending"
+    world.edit_lifecycle(restartPolicy=R)
     world.until(lambda: world.ready() and world.row().incarnation == 2)
 
 

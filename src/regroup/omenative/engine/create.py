@@ -187,9 +187,9 @@ def _broken(draft: Draft, row: Row, target: str) -> Sequence[InstancePod]:
 def _replace(draft: Draft, row: Row) -> None:
     """T18, T19: under ``None`` a pod that is gone or has ended is made again, and only that one (seed).
 
-    Under the other policy a Ready Instance restarts instead; one that waits to be made anew is made whatever the policy is.
+    Under the other policy an Instance that was Ready restarts instead; one whose pods are back goes on whatever the policy is.
     """
-    if row.phase == READY and draft.plan.recreates:
+    if draft.plan.recreates and (row.phase == READY or not draft.expected(row)):
         return
     slots = draft.shapes.expected(row)
     there = {pod.name: pod for pod in draft.expected(row)}
@@ -204,8 +204,7 @@ def _replace(draft: Draft, row: Row) -> None:
     )
     if draft.plan.paused:
         if not there and row.phase == READY:
-            row = draft.put(msgspec.structs.replace(row, phase=PENDING))
-            draft.tell(row, "InstanceDemoted", f"has no pods left and is Pending: {what}")
+            row = promote.demote(draft, row, lost=what)
         draft.explain(row, "ome 4.9", f"{what}; missing pods are not made while the component is paused")
         return
     running = row.running_revision or row.target_revision

@@ -1,4 +1,5 @@
-"""The promote bar: how the pods of an Instance enter rotation, and when it is Ready (spec/omenative.md 3.5). Pure.
+"""The promote bar: how the pods of an Instance enter rotation, when it is Ready, and when it no longer is (spec/omenative.md
+3.5, T18). Pure.
 
 The same for creates, restarts and updates. Pods of a gang enter rotation together.
 """
@@ -7,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from regroup.omenative.api.row import READY, Row
+from regroup.omenative.api.row import PENDING, READY, Row
 from regroup.omenative.engine.draft import Draft
 from regroup.omenative.pods import gate
 from regroup.omenative.pods.podcounts import ready_until
@@ -58,3 +59,10 @@ def enter_ready(draft: Draft, row: Row, *, revision: str) -> Row:
             target_revision=revision,
         )
     )
+
+
+def demote(draft: Draft, row: Row, *, lost: str) -> Row:
+    """A Ready row that has no pods left and may not have new ones yet is Pending (T18, 9.8)."""
+    row = draft.put(msgspec.structs.replace(row, phase=PENDING))
+    draft.tell(row, "InstanceDemoted", f"has no pods left and is Pending: {lost}")
+    return row

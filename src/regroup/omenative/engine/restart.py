@@ -66,9 +66,11 @@ def _select(draft: Draft, row: Row) -> Selected | None:
     if row.index in draft.decided:
         return None
     gang = _gang_lost(draft, row)
-    if not gang and (row.phase != READY or row.operation is not None):
-        return None
     pods = draft.expected(row)
+    # Pending is what a Ready Instance is that lost all its pods in a pause: it is made up for by what the policy says now.
+    resting = row.phase == READY or (row.phase == PENDING and not pods)
+    if not gang and (not resting or row.operation is not None):
+        return None
     desired = draft.desired_pods(row)
     wedge = None if gang else _wedge(draft, row, desired)
     text = gang
@@ -79,6 +81,8 @@ def _select(draft: Draft, row: Row) -> Selected | None:
     if not text:
         return None
     if draft.plan.frozen:
+        if row.phase == READY and not pods:
+            promote.demote(draft, row, lost=text)
         draft.explain(row, "ome 4.9", f"{text}; nothing starts while the component is frozen")
         return None
     if pacing.takes(draft, row):
