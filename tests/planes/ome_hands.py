@@ -1,6 +1,7 @@
 """A user's hands for InferenceServices on any plane: fixtures F1-F3 of spec/omenative.md 8, looking, waiting."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.planes.plane import NAMESPACE, Event, Plane
@@ -9,13 +10,16 @@ from regroup.kube.meta import Condition, ObjectView, find_condition
 from regroup.kube.resources import CONFIGMAPS, CONTROLLER_REVISIONS, PODS
 from regroup.omenative import keys
 from regroup.omenative.api.replica import InferenceReplica
-from regroup.omenative.api.row import READY, Row
+from regroup.omenative.api.row import READY, RESTARTING, Row
 from regroup.omenative.keys import CLUSTER_SERVING_RUNTIMES, INFERENCE_REPLICAS, INFERENCE_SERVICES
 from regroup.omenative.view import InstancePod
 from regroup.wire.errors import NotFound
 
 RECREATE = "RecreateInstanceOnPodRestart"
 MANAGER = "kubectl"
+ABSENT = "absent"
+"""Begins the name of an image that no node can pull."""
+STUCK = frozenset({"ErrImagePull", "ImagePullBackOff"})
 
 
 class Ome:
@@ -55,7 +59,56 @@ class Ome:
         namespace = self.plane.config_namespace
         await self.plane.client.merge_patch(CONFIGMAPS, "inferenceservice-config", body, namespace=namespace)
 
+    async def settings(self, **changed: Any) -> None:
+        """Write the chart's ``lifecycle`` settings with some changed; None leaves one out."""
+        chart: dict[str, Any] = {"instanceReadyTimeout": "30m", "stuckPodGracePeriod": "60s", "repairBatchSize": 10}
+        await self.configure(json.dumps({name: value for name, value in (chart | changed).items() if value is not None}))
+
+    async def wedge(self, *pods: str) -> None:
+        """Give the main container of each pod another image, which nobody has: it ends and waits for ever."""
+        await self.plane.faults.refuse_image(ABSENT)
+        change = [{"op": "replace", "path": "/spec/containers/0/image", "value": f"{ABSENT}:1"}]
+        for name in pods:
+            await self.plane.client.json_patch(PODS, name, change, namespace=NAMESPACE)
+
+        async def stuck() -> bool:
+            there = await self.pods_named(pods)
+            return len(there) == len(pods) and all(waits_for(pod) in STUCK for pod in there)
+
+        await self.plane.wait_for(stuck, timeout=60, what=f"{', '.join(pods)} wait for their image")
+
+    async def crash(self, *pods: str, container: str = keys.MAIN_CONTAINER, exit_code: int = 1, restarts: int = 1) -> None:
+        """End a container of each pod, and wait until their kubelets have started it again."""
+        for name in pods:
+            await self.plane.faults.crash(NAMESPACE, name, container=container, exit_code=exit_code)
+
+        async def restarted() -> bool:
+            there = await self.pods_named(pods)
+            return len(there) == len(pods) and all(
+                any(one.name == container and one.restart_count >= restarts for one in pod.all_container_statuses())
+                for pod in there
+            )
+
+        await self.plane.wait_for(restarted, timeout=60, what=f"{container} of {', '.join(pods)} runs again")
+
     # -- looking
+
+    async def pods_named(self, names: Sequence[str]) -> list[InstancePod]:
+        page = await self.plane.client.list_all(PODS, namespace=NAMESPACE, type=InstancePod)
+        return [pod for pod in page.items if pod.metadata.name in names]
+
+    def restarting(self, since: int, component: str = keys.ENGINE) -> list[list[int]]:
+        """The Instances in phase Restarting by what the operator wrote from request ``since`` on, each state once."""
+        found: list[list[int]] = []
+        for entry in self.plane.writes(since=since):
+            if not entry.request.path.endswith(f"/inferencereplicas/{self.replica_name(component)}/status"):
+                continue
+            rows = (entry.body.get("status") or {}).get("instanceStatuses")
+            if rows is not None:
+                now = [row["index"] for row in rows if row.get("phase") == RESTARTING]
+                if not found or found[-1] != now:
+                    found.append(now)
+        return found
 
     def replica_name(self, component: str = keys.ENGINE) -> str:
         return f"{self.name}-{component}"
@@ -144,6 +197,13 @@ class Ome:
     ) -> Row:
         """Wait until the Instance is Ready again at that incarnation."""
         return await self.wait_row(index, phase=READY, incarnation=incarnation, component=component, timeout=timeout)
+
+
+def waits_for(pod: InstancePod) -> str:
+    """The reason for which its first container waits; empty when it does not."""
+    status = next(iter(pod.status.container_statuses), None)
+    waiting = status.state.waiting if status is not None and status.state is not None else None
+    return waiting.reason if waiting is not None else ""
 
 
 def runtime_manifest(name: str = "stub", **spec: Any) -> dict[str, Any]:
