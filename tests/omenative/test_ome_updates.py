@@ -141,6 +141,26 @@ def test_recreate_pod_within_its_budget() -> None:
     assert len(world.told("RecreateUpdateCompleted")) == 3
 
 
+@pytest.mark.parametrize("dark_before", [False, True])
+def test_a_new_revision_reaches_a_failed_update_within_its_budget(dark_before: bool) -> None:
+    """T17: a gang whose update failed holds the only slot itself, so the corrected revision starts in that very slot; also where
+    an Instance waits before it that serves nothing."""
+    strategy = {"type": "RecreatePod", "rollingUpdate": {"maxUnavailable": 1, "partition": 1}}
+    world = World(workers=1, replicas=2, lifecycle={"updateStrategy": strategy}).settle()
+    world.on_create = lambda pod: setattr(pod, "blocked", "CrashLoopBackOff")
+    world.roll("img:2")
+    world.until(lambda: world.row(1).phase == "Failed")
+    assert world.row(1).operation is not None
+    world.on_create = lambda pod: None
+    if dark_before:
+        world.edit_lifecycle(updateStrategy={"type": "RecreatePod", "rollingUpdate": {"maxUnavailable": 1}})
+        for pod in world.instance(0):
+            pod.probe_fails = True
+            world.tick()
+    world.roll("img:3")
+    world.until(lambda: world.row(1).phase == "Ready" and world.row(1).running_revision == world.update_revision)
+
+
 def test_a_gang_surges_as_a_whole() -> None:
     """5.2: a replacement at the lowest free index, at incarnation 1; the source drains and its row goes."""
     world = settled(workers=3)

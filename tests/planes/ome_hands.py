@@ -65,15 +65,17 @@ class Ome:
         await self.configure(json.dumps({name: value for name, value in (chart | changed).items() if value is not None}))
 
     async def wedge(self, *pods: str) -> None:
-        """Give the main container of each pod another image, which nobody has: it ends and waits for ever."""
+        """Give the main container of each pod another image, which nobody has: it ends and waits for ever. Or until the operator,
+        where there is one, has taken the pod away."""
         await self.plane.faults.refuse_image(ABSENT)
+        before = {pod.name: pod.uid for pod in await self.pods_named(pods)}
         change = [{"op": "replace", "path": "/spec/containers/0/image", "value": f"{ABSENT}:1"}]
         for name in pods:
             await self.plane.client.json_patch(PODS, name, change, namespace=NAMESPACE)
 
         async def stuck() -> bool:
-            there = await self.pods_named(pods)
-            return len(there) == len(pods) and all(waits_for(pod) in STUCK for pod in there)
+            there = {pod.name: pod for pod in await self.pods_named(pods) if pod.uid == before[pod.name]}
+            return all(name not in there or waits_for(there[name]) in STUCK for name in before)
 
         await self.plane.wait_for(stuck, timeout=60, what=f"{', '.join(pods)} wait for their image")
 

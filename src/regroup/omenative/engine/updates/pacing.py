@@ -1,5 +1,6 @@
 """Which Instances an update takes, in which order, and how many at once (spec/omenative.md 4.3, 5.2, 5.3). Pure."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -140,6 +141,13 @@ def in_use(draft: Draft) -> int:
         return repair.out_of_service(draft.rows.values())
     extra = len(_extra_instances(draft)) if draft.plan.multi_pod else len(extra_pods(draft))
     return _surging(draft) + extra
+
+
+def own_slots(draft: Draft) -> Counter[int]:
+    """How much of the budget is taken by each Instance that rests: what a failed attempt has left."""
+    if draft.plan.strategy != SURGE_THEN_DRAIN:
+        return Counter(row.index for row in draft.rows.values() if row.phase == FAILED and repair.updating_offline(row))
+    return Counter() if draft.plan.multi_pod else Counter(pod.index for pod in extra_pods(draft) if pod.index is not None)
 
 
 def _surging(draft: Draft) -> int:

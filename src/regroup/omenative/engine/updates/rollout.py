@@ -1,8 +1,8 @@
 """The update pass: one step of every update in flight, then new ones as far as the budget goes (spec/omenative.md 5). Pure."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from regroup.omenative.api.lifecycle import IN_PLACE_ONLY, SURGE_THEN_DRAIN
+from regroup.omenative.api.lifecycle import IN_PLACE_ONLY
 from regroup.omenative.api.replica import RolloutHold
 from regroup.omenative.api.row import FAILED, READY, UPDATE, Row
 from regroup.omenative.engine import promote, retries
@@ -85,8 +85,9 @@ def _start(draft: Draft, new: Collection[int]) -> RolloutHold | None:
     taken = set(new)
     moved = any(pacing.moving(row) for row in draft.rows.values())
     waiting = list(pacing.candidates(draft))
-    while waiting and (limit is None or _has_room(draft, waiting[0], limit)):
-        draft.each([waiting.pop(0)], lambda draft, row: _begin(draft, row, taken))
+    while (row := _next(draft, waiting, limit)) is not None:
+        waiting.remove(row)
+        draft.each([row], lambda draft, row: _begin(draft, row, taken))
         moved = True
     if limit is None or not (waiting or _stalled_by_zero(draft)):
         return None
@@ -97,12 +98,13 @@ def _start(draft: Draft, new: Collection[int]) -> RolloutHold | None:
     return None if moved else _hold(draft, BUDGET, why)
 
 
-def _has_room(draft: Draft, row: Row, limit: int) -> bool:
-    """One more fits. The slot that an extra pod of this very Instance holds is the one that its start takes over (5.3)."""
-    used = pacing.in_use(draft)
-    if draft.plan.strategy == SURGE_THEN_DRAIN and not draft.plan.multi_pod:
-        used -= sum(pod.index == row.index for pod in pacing.extra_pods(draft))
-    return used + 1 <= limit
+def _next(draft: Draft, waiting: Sequence[Row], limit: int | None) -> Row | None:
+    """The first that the budget has room for. A slot that an Instance holds already is the one that its start takes over: the
+    next revision must be able to reach what failed at the last one, whatever waits before it (T17, 5.3)."""
+    if limit is None or not waiting:
+        return next(iter(waiting), None)
+    used, own = pacing.in_use(draft), pacing.own_slots(draft)
+    return next((row for row in waiting if used - own[row.index] + 1 <= limit), None)
 
 
 def _begin(draft: Draft, row: Row, taken: set[int]) -> None:
