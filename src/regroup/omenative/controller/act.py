@@ -11,9 +11,18 @@ import msgspec
 from regroup.kube.meta import ObjectView, find_condition
 from regroup.kube.resources import PODS
 from regroup.omenative.api.replica import InferenceReplica
+from regroup.omenative.controller.belongings import controlled, pointer
 from regroup.omenative.controller.stores import BY_COMPONENT, ReplicaKey, Stores, component_text
 from regroup.omenative.engine.refusals import NAME_TAKEN, classify
-from regroup.omenative.keys import INCARNATION, INFERENCE_REPLICAS, INSTANCE_INDEX, POD_GROUPS, SERVING_GATE
+from regroup.omenative.keys import (
+    INCARNATION,
+    INFERENCE_REPLICAS,
+    INSTANCE_INDEX,
+    POD_GROUPS,
+    POD_ORDINAL,
+    RUNNER,
+    SERVING_GATE,
+)
 from regroup.omenative.objects import instances as objects
 from regroup.omenative.objects.instances import component_labels
 from regroup.omenative.outcome import (
@@ -143,13 +152,18 @@ class Actor:
         """A name that is taken: by ourselves (the cache is behind) or by a stranger, whose pod is never touched."""
         found = await self._client.get(PODS, action.name, namespace=replica.namespace, type=InstancePod)
         owner = found.metadata.controller
-        if owner is not None and owner.uid == replica.metadata.uid:
-            # Of this incarnation: it was made by a pass whose answer was lost. Of an earlier one: it is still going.
-            self._expect(replica, found, created=True)
-            report.overtaken = True
-            return
-        whose = f"{owner.kind} {owner.name}" if owner is not None else "nobody that we know"
-        message = f"pod {action.name} exists and belongs to {whose}"
+        if controlled(replica, found):
+            changed = _changed_labels(found, action, replica)
+            if not changed:
+                # Of this incarnation: it was made by a pass whose answer was lost. Of an earlier one: it is still going.
+                self._expect(replica, found, created=True)
+                report.overtaken = True
+                return
+            # We look our pods up by their labels, so it takes part in nothing until it has them again.
+            message = f"pod {action.name} exists without its labels {', '.join(changed)}: give them back, or delete it"
+        else:
+            whose = f"{owner.kind} {owner.name}" if owner is not None else "nobody that we know"
+            message = f"pod {action.name} exists and belongs to {whose}"
         report.refusals.append(Refusal(index=action.index, pod=action.name, kind=NAME_TAKEN, message=message))
 
     async def _delete_together(self, deletions: Sequence[DeletePod], view: ReplicaView, report: Report) -> bool:
@@ -235,7 +249,7 @@ class Actor:
                 {"op": "test", "path": f"{path}/name", "value": name},
                 {"op": "replace", "path": f"{path}/image", "value": image},
             ]
-        ops += [{"op": "add", "path": f"/metadata/labels/{_pointer(key)}", "value": value} for key, value in action.labels]
+        ops += [{"op": "add", "path": f"/metadata/labels/{pointer(key)}", "value": value} for key, value in action.labels]
         try:
             written = await self._client.json_patch(PODS, action.name, ops, namespace=replica.namespace, type=InstancePod)
         except Invalid as error:
@@ -253,7 +267,7 @@ class Actor:
             self._expectations.expect_created(_key(replica), uid=made.metadata.uid, by_uid=store.by_uid)
 
     async def _drop_annotation(self, action: DropAnnotation, replica: InferenceReplica) -> None:
-        path = f"/metadata/annotations/{_pointer(action.key)}"
+        path = f"/metadata/annotations/{pointer(action.key)}"
         ops = [
             {"op": "test", "path": "/metadata/uid", "value": replica.metadata.uid},
             {"op": "test", "path": path, "value": action.value},
@@ -300,9 +314,16 @@ class Actor:
             )
 
 
+def _changed_labels(found: InstancePod, action: CreatePod, replica: InferenceReplica) -> list[str]:
+    """The labels, as they are to be, by which a pod of ours is known and that somebody has changed."""
+    wanted = {
+        **component_labels(replica),
+        INSTANCE_INDEX: str(action.index),
+        RUNNER: action.runner,
+        POD_ORDINAL: str(action.ordinal),
+    }
+    return [f"{name}={value}" for name, value in wanted.items() if found.metadata.labels.get(name) != value]
+
+
 def _key(replica: InferenceReplica) -> ReplicaKey:
     return (replica.namespace, replica.name)
-
-
-def _pointer(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")

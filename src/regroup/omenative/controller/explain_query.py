@@ -16,13 +16,14 @@ from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.api.types import InferenceService
 from regroup.omenative.configuration.config import CONFIG_MAP, live_settings, start_settings
 from regroup.omenative.configuration.settings import Settings
+from regroup.omenative.controller.belongings import controlled
 from regroup.omenative.controller.config import ConfigMapView
 from regroup.omenative.controller.observe import Observer
 from regroup.omenative.controller.slices import EndpointSlice
 from regroup.omenative.controller.stores import BY_COMPONENT, BY_NODE, Stores, component_index, node_index, replica_index
 from regroup.omenative.engine.explain import ComponentReport, explain_component
 from regroup.omenative.keys import COMPONENT, COMPONENTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, POD_GROUPS, SERVICE
-from regroup.omenative.names import replica_name
+from regroup.omenative.names import headless_service, replica_name
 from regroup.omenative.view import InstancePod
 from regroup.runtime.clock import Clock
 from regroup.runtime.store import Store
@@ -71,11 +72,24 @@ async def explain(
             if component in service.spec.declared:
                 more.append(f"{component} has no InferenceReplica: the conditions say why")
             continue
+        more += await _in_the_way(client, replica)
         revisions = observer.revisions(replica)
         view = observer.view(replica, revisions=revisions, update_revision=replica.status.update_revision)
         reports.append(explain_component(view, policy_from=_policy_from(service, component, replica)))
     conditions = {one.type: f"{one.status}/{one.reason}: {one.message}" for one in service.status.conditions}
     return ServiceExplanation(namespace=namespace, name=name, conditions=conditions, components=reports, notes=[*notes, *more])
+
+
+async def _in_the_way(client: Client, replica: InferenceReplica) -> list[str]:
+    """A Service of somebody else under the name of ours: without ours no pod is made."""
+    name = headless_service(replica.name)
+    try:
+        found = await client.get(SERVICES, name, namespace=replica.namespace, type=ObjectView)
+    except NotFound:
+        return []
+    if controlled(replica, found):
+        return []
+    return [f"Service {name} exists and is not ours: nothing is done for {replica.spec.component} until it is gone"]
 
 
 def _policy_from(service: InferenceService, component: str, replica: InferenceReplica) -> str:

@@ -12,6 +12,7 @@ from regroup.kube.meta import ObjectRef, object_ref
 from regroup.kube.resources import ENDPOINT_SLICES
 from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.controller.act import Actor, Report
+from regroup.omenative.controller.belongings import NameTaken
 from regroup.omenative.controller.observe import Observer
 from regroup.omenative.controller.slices import EndpointSlice
 from regroup.omenative.controller.statuses import Statuses
@@ -31,6 +32,9 @@ from regroup.wire.errors import Conflict, NotFound
 _BEHIND = 0.5
 """Seconds until another look where our own last writes do not show in the cache yet; their events come sooner."""
 _SOON = 1.0
+_AGAIN = 10.0
+"""Seconds until another look while something stands in the way whose end we may not see."""
+FAILED_CREATE = "FailedCreate"
 
 
 class ReplicaPasses:
@@ -73,9 +77,14 @@ class ReplicaPasses:
             return Result(requeue_after=_BEHIND)
         if replica.status.unreadable and not replica.metadata.deleting:
             return await self._unreadable(replica)
-        around = await self._surroundings.keep(
-            replica, pods=self._observer.pods(replica), known=self._observer.revisions(replica)
-        )
+        try:
+            around = await self._surroundings.keep(
+                replica, pods=self._observer.pods(replica), known=self._observer.revisions(replica)
+            )
+        except NameTaken as taken:
+            if not taken.leftover:
+                self._event(replica, Told(type=WARNING, reason=FAILED_CREATE, message=str(taken)))
+            return Result(requeue_after=_AGAIN)
         view = self._observer.view(replica, revisions=around.revisions, update_revision=around.update_revision)
         outcome = passes.run(view)
         if any(isinstance(action, DeletePod) for action in outcome.actions):

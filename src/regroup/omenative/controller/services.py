@@ -9,11 +9,13 @@ from typing import Any
 
 import structlog
 
-from regroup.kube.meta import HasMeta, ObjectView, object_ref
+from regroup.kube.meta import HasMeta, object_ref
 from regroup.kube.resources import POD_DISRUPTION_BUDGETS, SERVICES
 from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.api.types import InferenceService
 from regroup.omenative.configuration.settings import LiveSettings
+from regroup.omenative.controller import belongings
+from regroup.omenative.controller.belongings import NameTaken, controlled
 from regroup.omenative.controller.projections import Projection, Projections
 from regroup.omenative.controller.service_statuses import ServiceStatuses
 from regroup.omenative.controller.service_stores import BY_SERVICE, ServiceKey, ServiceStores
@@ -35,6 +37,7 @@ from regroup.wire.resource import Resource
 
 NAME_TAKEN = "NameTaken"
 REPLICA_TERMINATING = "ReplicaTerminating"
+FAILED_CREATE = "FailedCreate"
 
 _BEHIND = 0.5
 """Seconds until another look where our own last writes do not show in the cache yet; their events come sooner."""
@@ -94,6 +97,7 @@ class ServicePasses:
         if errors:
             raise errors[0]
         stuck = any(state.trouble is not None and state.trouble.reason in _IN_THE_WAY for state in states.values())
+        stuck = stuck or not all(state.exposed for state in states.values())
         return Result(requeue_after=min(again or _AGAIN, _AGAIN) if stuck else again)
 
     # -- components
@@ -115,8 +119,8 @@ class ServicePasses:
             # The API server does not want it, and will not until something changes: told, and the others go on.
             message = f"InferenceReplica was not written: {error}"
             return ComponentState(there, Trouble(REPLICA_REFUSED, message[:_MESSAGE_LIMIT]))
-        await self._keep_exposure(service, replica, projection)
-        return ComponentState(replica)
+        exposed = await self._keep_exposure(service, replica, projection)
+        return ComponentState(replica, exposed=exposed)
 
     async def _keep_replica(
         self, service: InferenceService, projection: Projection, there: InferenceReplica | None
@@ -143,17 +147,17 @@ class ServicePasses:
         self._expect_version(service, written, self._stores.replicas)
         return written
 
-    async def _keep_exposure(self, service: InferenceService, replica: InferenceReplica, projection: Projection) -> None:
-        """The stable Service and the disruption budget (2.5, 2.6)."""
+    async def _keep_exposure(self, service: InferenceService, replica: InferenceReplica, projection: Projection) -> bool:
+        """The stable Service and the disruption budget (2.5, 2.6); False where a name of theirs is somebody else's."""
         stores: dict[Resource, Store[Any]] = {SERVICES: self._stores.stable, POD_DISRUPTION_BUDGETS: self._stores.budgets}
         exposed = projection.exposure(replica)
-        for resource, body in exposed:
-            await self._keep(service, replica, resource, body, stores[resource])
+        kept = [await self._keep(service, replica, resource, body, stores[resource]) for resource, body in exposed]
         if any(resource == POD_DISRUPTION_BUDGETS for resource, _ in exposed):
-            return
+            return all(kept)
         there = self._stores.budgets.get(service.namespace, stable_service(replica.name))
-        if there is not None and _controls(replica, there) and not there.metadata.deleting:
+        if there is not None and controlled(replica, there) and not there.metadata.deleting:
             await self._delete(service, POD_DISRUPTION_BUDGETS, there, self._stores.budgets)
+        return all(kept)
 
     async def _keep(
         self,
@@ -162,40 +166,33 @@ class ServicePasses:
         resource: Resource,
         body: Mapping[str, Any],
         store: Store[Any],
-    ) -> None:
+    ) -> bool:
         name = body["metadata"]["name"]
         there: HasMeta | None = store.get(service.namespace, name)
-        if there is not None and _controls(replica, there) and (stands(there, body) or there.metadata.deleting):
-            return
-        if there is None:
-            # Not in our cache: it may still be somebody else's, without our labels. A create would say so, an apply would not.
-            try:
-                made = await self._client.create(resource, body, namespace=service.namespace, type=ObjectView)
-            except AlreadyExists:
-                self._tell(service, "FailedCreate", f"{resource.kind} {name} exists and is not ours: it is left as it is")
-                return
-            self._expectations.expect_created(_key(service), uid=made.metadata.uid, by_uid=store.by_uid)
-            return
-        if not _controls(replica, there):
-            owner = there.metadata.controller
-            if owner is None or owner.kind != INFERENCE_REPLICAS.kind or owner.name != replica.name:
-                self._tell(service, "FailedUpdate", f"{resource.kind} {name} exists and is not ours: it is left as it is")
-            return  # of an earlier replica of that name: garbage collection has it
-        # One of that name with another UID is refused instead of taken over.
-        wanted = {**body, "metadata": {**body["metadata"], "uid": there.metadata.uid}}
+        if there is not None and controlled(replica, there) and (stands(there, body) or there.metadata.deleting):
+            return True
         try:
-            written = await self._client.apply(resource, name, wanted, namespace=service.namespace, type=ObjectView)
+            if there is None:
+                made = await belongings.create(self._client, resource, body, replica=replica)
+                self._expectations.expect_created(_key(service), uid=made.metadata.uid, by_uid=store.by_uid)
+                return True
+            written = await belongings.change(self._client, resource, body, there=there, replica=replica)
+        except NameTaken as taken:
+            if not taken.leftover:
+                self._tell(service, FAILED_CREATE, str(taken))
+            return False
         except (Conflict, NotFound) as error:
             self._log.info("an object changed hands", object=f"{resource.kind} {name}", error=str(error))
-            return
+            return True
         self._expect_version(service, written, store)
+        return True
 
     async def _remove_undeclared(self, service: InferenceService) -> None:
         """Replicas of components that the service does not declare any more go; their finalizers drain them first (5.7)."""
         declared = set(service.spec.declared)
         for replica in self._stores.replicas.index(BY_SERVICE, f"{service.namespace}/{service.name}"):
             gone = replica.spec.component in COMPONENTS and replica.spec.component not in declared
-            if gone and _controls(service, replica) and not replica.metadata.deleting:
+            if gone and controlled(service, replica) and not replica.metadata.deleting:
                 await self._delete(service, INFERENCE_REPLICAS, replica, self._stores.replicas)
 
     async def _delete(self, service: InferenceService, resource: Resource, there: HasMeta, store: Store[Any]) -> None:
@@ -244,13 +241,7 @@ def _ours(service: InferenceService, replica: InferenceReplica) -> bool:
     """Whether a replica belongs to ``service``. One that says so and was left without a controller is taken in again."""
     parent = replica.spec.parent_ref
     orphaned = replica.metadata.controller is None and parent is not None and parent.name == service.name
-    return orphaned or _controls(service, replica)
-
-
-def _controls(owner: HasMeta, found: HasMeta) -> bool:
-    """Whether ``found`` is controlled by ``owner``."""
-    controller = found.metadata.controller
-    return controller is not None and controller.uid == owner.metadata.uid
+    return orphaned or controlled(service, replica)
 
 
 def _taken(there: InferenceReplica) -> Trouble:

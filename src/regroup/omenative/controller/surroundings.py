@@ -3,23 +3,23 @@
 A routed Service of a revision is there before a pod of that revision serves, and goes when the revision is gone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from regroup.kube.meta import HasMeta, ObjectView
+from regroup.kube.meta import HasMeta
 from regroup.kube.resources import CONTROLLER_REVISIONS, SERVICES
-from regroup.kube.workloads import ControllerRevision
 from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.configuration.settings import Settings
+from regroup.omenative.controller import belongings
+from regroup.omenative.controller.belongings import NameTaken, controlled
 from regroup.omenative.controller.stores import BY_COMPONENT, ReplicaKey, Stores, component_text
 from regroup.omenative.keys import REVISION_HASH
 from regroup.omenative.objects import exposure, revision
 from regroup.omenative.objects import instances as objects
 from regroup.omenative.objects.applied import marked, stands
 from regroup.omenative.view import InstancePod, Revision
-from regroup.runtime.controller import TerminalError
 from regroup.runtime.expectations import Expectations
 from regroup.runtime.store import Store
 from regroup.wire.client import Client
@@ -49,7 +49,7 @@ class Surroundings:
         """By the replica's UID: its generation, and the name of the revision that it wants."""
 
     async def keep(self, replica: InferenceReplica, *, pods: Sequence[InstancePod], known: Sequence[Revision]) -> Around:
-        """See that all of it stands; no request when it does. Raises ``WireError``."""
+        """See that all of it stands; no request when it does. Raises ``WireError``, and ``NameTaken``: no pod is made then."""
         if replica.metadata.deleting:
             self._wanted.pop(replica.metadata.uid, None)
             return Around(known, replica.status.update_revision)
@@ -76,11 +76,11 @@ class Surroundings:
 
     async def _store(self, replica: InferenceReplica, wanted: Revision) -> None:
         body = objects.revision_object(replica, wanted)
-        made = await self._client.create(CONTROLLER_REVISIONS, body, namespace=replica.namespace, type=ControllerRevision)
+        made = await belongings.create(self._client, CONTROLLER_REVISIONS, body, replica=replica)
         self._expectations.expect_created(_key(replica), uid=made.metadata.uid, by_uid=self._stores.revisions.by_uid)
 
     async def _keep_services(self, replica: InferenceReplica, live: Sequence[Revision]) -> None:
-        """Apply what differs, and delete the Services of revisions that are gone."""
+        """Write what differs, and delete the Services of revisions that are gone. Raises ``NameTaken``."""
         wanted = [exposure.headless_service(replica)]
         for one in live:
             wanted += exposure.revision_services(replica, one)
@@ -91,23 +91,19 @@ class Surroundings:
             name = body["metadata"]["name"]
             names.add(name)
             there = store.get(replica.namespace, name)
-            if there is not None and not _ours(there, replica):
-                raise TerminalError(f"Service {name} exists and is not controlled by InferenceReplica {replica.name}")
-            if there is None or not stands(there, body):
-                await self._apply(replica, name, body, known=there is not None)
+            if there is None:
+                made = await belongings.create(self._client, SERVICES, body, replica=replica)
+                self._expectations.expect_created(_key(replica), uid=made.metadata.uid, by_uid=store.by_uid)
+            elif not controlled(replica, there):
+                raise NameTaken(SERVICES, name, there.metadata.controller, replica=replica)
+            elif not stands(there, body):
+                written = (await belongings.change(self._client, SERVICES, body, there=there, replica=replica)).metadata
+                version = written.resource_version
+                self._expectations.expect_version(_key(replica), uid=written.uid, resource_version=version, by_uid=store.by_uid)
         for there in store.index(BY_COMPONENT, component_text(replica)):
             meta = there.metadata
-            if REVISION_HASH in meta.labels and meta.name not in names and _ours(there, replica) and not meta.deleting:
+            if REVISION_HASH in meta.labels and meta.name not in names and controlled(replica, there) and not meta.deleting:
                 await self._delete(SERVICES, there, replica, store)
-
-    async def _apply(self, replica: InferenceReplica, name: str, body: Mapping[str, Any], *, known: bool) -> None:
-        written = await self._client.apply(SERVICES, name, body, namespace=replica.namespace, type=ObjectView)
-        meta, by_uid = written.metadata, self._stores.services.by_uid
-        if known:
-            version = meta.resource_version
-            self._expectations.expect_version(_key(replica), uid=meta.uid, resource_version=version, by_uid=by_uid)
-        else:
-            self._expectations.expect_created(_key(replica), uid=meta.uid, by_uid=by_uid)
 
     async def _prune(self, replica: InferenceReplica, revisions: Sequence[Revision], live: frozenset[str]) -> Sequence[Revision]:
         """Keep live revisions and the newest others (2.6)."""
@@ -117,7 +113,7 @@ class Surroundings:
         others = [one for one in revisions if one.hash not in live]
         spent = {one.name for one in others[: max(0, len(others) - limit)]}
         for one in self._stores.revisions.index(BY_COMPONENT, component_text(replica)):
-            if one.metadata.name in spent and _ours(one, replica):
+            if one.metadata.name in spent and controlled(replica, one):
                 await self._delete(CONTROLLER_REVISIONS, one, replica, self._stores.revisions)
         return [one for one in revisions if one.name not in spent]
 
@@ -138,11 +134,6 @@ def _live_hashes(
         if row.operation is not None:
             named.add(row.operation.target_revision)
     return frozenset(one.hash for one in revisions if one.name in named) | {pod.revision_hash for pod in pods} - {""}
-
-
-def _ours(found: HasMeta, replica: InferenceReplica) -> bool:
-    owner = found.metadata.controller
-    return owner is not None and owner.uid == replica.metadata.uid
 
 
 def _key(replica: InferenceReplica) -> ReplicaKey:

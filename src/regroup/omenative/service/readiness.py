@@ -44,6 +44,8 @@ class ComponentState:
 
     replica: InferenceReplica | None = None
     trouble: Trouble | None = None
+    exposed: bool = True
+    """Its stable Service and its disruption budget stand."""
 
 
 def condition_type(component: str) -> str:
