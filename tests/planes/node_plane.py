@@ -135,6 +135,10 @@ class NodePlane(Plane):
         command, *rest = arguments
         return await _run(str(_BIN / "regroup"), command, "--kubeconfig", str(self._admin), *rest, timeout=timeout)
 
+    async def manifests(self, *arguments: str) -> str:
+        """What ``regroup manifests`` prints."""
+        return await _run(str(_BIN / "regroup"), "manifests", *arguments)
+
     async def exit_with_3(self, pod: str) -> None:
         """Make the container's process end with code 3."""
         await self._signal(pod, "USR1")
@@ -157,7 +161,7 @@ class NodePlane(Plane):
     async def _install(self) -> None:
         """``regroup manifests | kubectl apply``, but for the Deployment, and a token for the ServiceAccount."""
         bundle = self._folder / "bundle.yaml"
-        bundle.write_text(await _run(str(_BIN / "regroup"), "manifests", "--only", "crds,namespace,rbac,config"))
+        bundle.write_text(await self.manifests("--only", "crds,namespace,rbac,config"))
         await self.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(bundle), namespace=None)
         await self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *(f"crd/{name}" for name in _CRDS))
         token = await self.kubectl("create", "token", SERVICE_ACCOUNT, "--duration", "1h", namespace=HOME)

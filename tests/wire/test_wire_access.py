@@ -121,6 +121,15 @@ def test_files_that_are_no_kubeconfig(tmp_path: Path) -> None:
         load_kubeconfig(str(broken))
 
 
+def test_a_user_without_a_home_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's user has neither HOME nor an entry in passwd: one line that says what is missing, no traceback."""
+    for name in ("HOME", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 65532000)
+    with pytest.raises(KubeconfigError, match=r"there is no kubeconfig: ~/\.kube/config does not exist"):
+        load_kubeconfig()
+
+
 def test_inside_a_cluster_the_pods_own_account_is_used(tmp_path: Path) -> None:
     """The service account's files and the two variables that every pod has; outside there is nothing."""
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}

@@ -200,11 +200,11 @@ def in_cluster(environ: Mapping[str, str] | None = None, *, folder: Path = SERVI
 def _files(path: str | None) -> list[Path]:
     given = path or os.environ.get("KUBECONFIG") or ""
     if not given:
-        usual = Path.home() / ".kube" / "config"
+        usual = _path("~/.kube/config")
         if not usual.is_file():
             raise KubeconfigError(f"there is no kubeconfig: {usual} does not exist and KUBECONFIG is not set")
         return [usual]
-    files = [Path(part).expanduser() for part in given.split(os.pathsep) if part]
+    files = [_path(part) for part in given.split(os.pathsep) if part]
     there = [file for file in files if file.is_file()]
     if not there:
         raise KubeconfigError(f"there is no kubeconfig at {given}")
@@ -285,7 +285,12 @@ def _material(data: str, path: str, base: Path, what: str) -> bytes | Path | Non
 
 
 def _beside(base: Path, path: str) -> Path:
-    return base.parent / Path(path).expanduser()
+    return base.parent / _path(path)
+
+
+def _path(text: str) -> Path:
+    """The path, with the user's home in place of ``~``. It stays where there is no home: a container's user may have none."""
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - pathlib raises there
 
 
 def _identity(user: _User, base: Path, what: str) -> Identity:

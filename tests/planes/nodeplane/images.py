@@ -21,17 +21,17 @@ _REST = 'trap "exit 0" TERM INT; while :; do sleep 86400 & wait $!; done'
 def make(folder: Path, *, busybox: Path) -> list[Path]:
     """Write both images into ``folder``; gives the archives."""
     folder.mkdir(parents=True, exist_ok=True)
-    layer = _layer(busybox)
+    layer = base_layer(busybox)
     images: Mapping[str, Sequence[str]] = {PAUSE: ["/bin/sh", "-c", _REST], BUSYBOX: ["/bin/sh"]}
     archives = []
     for name, command in images.items():
-        archive = folder / f"{name.partition('/')[2].replace(':', '-')}.tar"
-        _archive(archive, name=name, command=command, layer=layer)
-        archives.append(archive)
+        path = folder / f"{name.partition('/')[2].replace(':', '-')}.tar"
+        archive(path, name=name, config={"Cmd": list(command), "Env": ["PATH=/bin"], "WorkingDir": "/"}, layers=[layer])
+        archives.append(path)
     return archives
 
 
-def _layer(busybox: Path) -> bytes:
+def base_layer(busybox: Path) -> bytes:
     """A file system with busybox, a link for each of its commands, and the folders that programs expect."""
     applets = subprocess.run([str(busybox), "--list"], capture_output=True, text=True, check=True, timeout=30).stdout.split()
     target = io.BytesIO()
@@ -40,9 +40,9 @@ def _layer(busybox: Path) -> bytes:
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, mode
             tar.addfile(entry)
-        _add(tar, "bin/busybox", busybox.read_bytes(), mode=0o755)
-        _add(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
-        _add(tar, "etc/group", b"root:x:0:\nnogroup:x:65534:\n")
+        add(tar, "bin/busybox", busybox.read_bytes(), mode=0o755)
+        add(tar, "etc/passwd", b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
+        add(tar, "etc/group", b"root:x:0:\nnogroup:x:65534:\n")
         for applet in applets:
             if applet != "busybox":
                 link = tarfile.TarInfo(f"bin/{applet}")
@@ -51,21 +51,25 @@ def _layer(busybox: Path) -> bytes:
     return target.getvalue()
 
 
-def _archive(path: Path, *, name: str, command: Sequence[str], layer: bytes) -> None:
-    config = {
+def archive(path: Path, *, name: str, config: Mapping[str, object], layers: Sequence[bytes]) -> None:
+    """Write an image with this ``config`` (Cmd, Env, ...) and these layers, uncompressed tar files."""
+    image = {
         "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
-        "config": {"Cmd": list(command), "Env": ["PATH=/bin"], "WorkingDir": "/"},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+        "config": config,
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}" for layer in layers]},
     }
-    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    names = [f"layer-{number}.tar" for number in range(len(layers))]
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": names}]
     with tarfile.open(path, mode="w") as tar:
-        _add(tar, "config.json", json.dumps(config).encode())
-        _add(tar, "layer.tar", layer)
-        _add(tar, "manifest.json", json.dumps(manifest).encode())
+        add(tar, "config.json", json.dumps(image).encode())
+        for layer_name, layer in zip(names, layers, strict=True):
+            add(tar, layer_name, layer)
+        add(tar, "manifest.json", json.dumps(manifest).encode())
 
 
-def _add(tar: tarfile.TarFile, name: str, content: bytes, *, mode: int = 0o644) -> None:
+def add(tar: tarfile.TarFile, name: str, content: bytes, *, mode: int = 0o644) -> None:
+    """Add one file."""
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(content), mode
     tar.addfile(entry, io.BytesIO(content))

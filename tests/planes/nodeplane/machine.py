@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.planes.nodeplane import cgroups, images, packages
+from tests.planes.nodeplane import cgroups, images, operator_image, packages
 from tests.planes.nodeplane.house import FOLDER, group_of
 from tests.planes.nodeplane.network import HOUSE_ADDRESS
 from tests.planes.nodeplane.node import Node, NodeSpec
@@ -34,7 +34,9 @@ class Machine:
         self._group = group_of(self._folder)
         self._cni = cni
         self._names = nodes
-        options = Options(address=HOUSE_ADDRESS, runs=self._folder / "control", node_monitor_grace=NODE_MONITOR_GRACE)
+        options = Options(
+            address=HOUSE_ADDRESS, pods_call=True, runs=self._folder / "control", node_monitor_grace=NODE_MONITOR_GRACE
+        )
         self.control = ControlPlane(options=options, binaries=find(build=False))
         self.kubeconfig = self._folder / "admin.kubeconfig"
         self.nodes: dict[str, Node] = {}
@@ -81,6 +83,7 @@ class Machine:
     def _start(self) -> None:
         began = time.monotonic()
         archives = images.make(self._folder / "images", busybox=packages.BUSYBOX)
+        archives.append(operator_image.make(self._folder / "images", busybox=packages.BUSYBOX))
         self.figures["images"] = time.monotonic() - began
         began = time.monotonic()
         self.control.start()

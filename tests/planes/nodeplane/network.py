@@ -8,7 +8,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.planes.realplane.controlplane import PlaneFailed
+from tests.planes.realplane.controlplane import SERVICE_ADDRESS, PlaneFailed
 
 SWITCH = "switch"
 HOUSE_ADDRESS = "10.89.0.1"
@@ -33,6 +33,8 @@ def build_switch() -> None:
     _ip("link", "set", "lo", "up")
     _ip("link", "add", SWITCH, "type", "bridge")
     _ip("address", "add", f"{HOUSE_ADDRESS}/24", "dev", SWITCH)
+    # There is no kube-proxy: the one Service that pods call is an address of the machine that answers for it.
+    _ip("address", "add", f"{SERVICE_ADDRESS}/32", "dev", SWITCH)
     _ip("link", "set", SWITCH, "up")
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 

@@ -34,6 +34,8 @@ from tests.planes.realplane.binaries import Binaries, cache_folder, find
 READY_LIMIT = 90.0
 """Seconds for all parts to become ready; seen: 2 to 4."""
 STOP_LIMIT = 10.0
+SERVICE_ADDRESS = "10.0.0.1"
+"""The address of the Service ``kubernetes``: the first one of the range."""
 PR_SET_PDEATHSIG = 1
 
 
@@ -57,6 +59,8 @@ class Options:
     """API versions to serve beyond those that are served by default."""
     address: str = "127.0.0.1"
     """Where the API server listens: nodes in network namespaces of their own do not reach loopback."""
+    pods_call: bool = False
+    """Pods get tokens and reach the API server at its Service's address, and it calls webhooks of Services at their pods."""
     unreachable_toleration: int = 300
     """How long pods that say nothing about it stay on a lost node."""
     runs: Path | None = None
@@ -81,7 +85,7 @@ class ControlPlane:
         runs.mkdir(parents=True, exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=runs))
         self.admin_token = secrets.token_hex(16)
-        self.port = _free_port()
+        self.port = 443 if self.options.pods_call else _free_port()
         self.url = f"https://{self.options.address}:{self.port}"
         self.ca = self.folder / "ca.crt"
         self._parts: list[_Part] = []
@@ -199,7 +203,7 @@ class ControlPlane:
     def _write_keys(self) -> None:
         authority = trustme.CA(organization_name="regroup tests")
         authority.cert_pem.write_to_path(str(self.ca))
-        serving = authority.issue_cert(self.options.address, "127.0.0.1", "localhost", "10.0.0.1")
+        serving = authority.issue_cert(self.options.address, "127.0.0.1", "localhost", SERVICE_ADDRESS)
         serving.private_key_pem.write_to_path(str(self.folder / "serving.key"))
         with (self.folder / "serving.crt").open("wb") as target:
             for blob in serving.cert_chain_pems:
@@ -232,7 +236,8 @@ class ControlPlane:
         flags = [
             f"--etcd-servers={etcd}",
             f"--secure-port={self.port}",
-            f"--bind-address={self.options.address}",
+            # The Service's address is another one of the same machine.
+            f"--bind-address={'0.0.0.0' if self.options.pods_call else self.options.address}",
             f"--tls-cert-file={folder / 'serving.crt'}",
             f"--tls-private-key-file={folder / 'serving.key'}",
             "--service-account-issuer=https://regroup.invalid",
@@ -241,7 +246,6 @@ class ControlPlane:
             f"--token-auth-file={folder / 'tokens.csv'}",
             "--authorization-mode=RBAC",
             "--service-cluster-ip-range=10.0.0.0/24",
-            "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged=true",
             "--kubelet-preferred-address-types=InternalIP,Hostname",  # nobody resolves the names of our nodes
             "--max-requests-inflight=2000",
@@ -249,6 +253,10 @@ class ControlPlane:
             f"--default-unreachable-toleration-seconds={self.options.unreachable_toleration}",
             f"--default-not-ready-toleration-seconds={self.options.unreachable_toleration}",
         ]
+        if self.options.pods_call:
+            flags += [f"--advertise-address={self.options.address}", "--enable-aggregator-routing=true"]
+        else:
+            flags.append("--disable-admission-plugins=ServiceAccount")
         if self.options.feature_gates:
             flags.append(f"--feature-gates={self.options.feature_gates}")
         if self.options.runtime_config:
@@ -265,6 +273,7 @@ class ControlPlane:
             "--secure-port=0",
             f"--node-monitor-grace-period={self.options.node_monitor_grace}s",
             "--node-monitor-period=1s",
+            f"--root-ca-file={self.ca}",
             *self._client_limits(),
         ]
         if self.options.feature_gates:
