@@ -17,17 +17,10 @@ from tests.runtime.edges_plane import NAMESPACE, START, Api, Log, start_api
 
 from regroup.kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from regroup.runtime.admission import AdmissionServer, allowed
-from regroup.runtime.certificates import (
-    CHECK_PERIOD,
-    RENEW_BEFORE,
-    SERVING_LIFE,
-    Bundle,
-    Certificates,
-    issue,
-    refreshed,
-    trust,
-)
+from regroup.runtime.bundle import RENEW_BEFORE, Bundle
+from regroup.runtime.certificates import CHECK_PERIOD, Certificates, trust
 from regroup.runtime.clock import Clock, SystemClock
+from regroup.runtime.issuing import SERVING_LIFE, issue, refreshed
 from regroup.sandbox.apifaults import Match
 from regroup.wire.client import Client
 from regroup.wire.errors import Forbidden

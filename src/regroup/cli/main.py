@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import click
 
 import regroup
+from regroup import lean
 from regroup.cli import entry
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -32,6 +33,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
+        lean.import_structlog()
         command = importlib.import_module(COMMANDS[cmd_name][0]).command
         if not isinstance(command, click.Command):
             raise TypeError(f"{COMMANDS[cmd_name][0]}.command is not a click command")

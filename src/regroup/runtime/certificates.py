@@ -10,119 +10,26 @@ API servers are told of a new CA before anything is served under it, and a repli
 
 import asyncio
 import base64
+import re
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import structlog
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from regroup.kube.resources import SECRETS
+from regroup.runtime.bundle import Bundle, Question, Verdict, ask
 from regroup.runtime.clock import Clock
 from regroup.wire.client import Client
 from regroup.wire.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound, WireError
 from regroup.wire.resource import Resource
 
-CA_LIFE = timedelta(days=3650)
 TRUST_ATTEMPTS = 5
-SERVING_LIFE = timedelta(days=365)
-RENEW_BEFORE = timedelta(days=60)
-"""A certificate with less than this to live is replaced."""
-BACKDATE = timedelta(minutes=10)
-"""Certificates start this much in the past, for API servers whose clock is behind."""
 CHECK_PERIOD = 60.0
 """Seconds between looks at the certificate's age and at who trusts it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bundle:
-    """PEM texts. ``ca`` may hold several certificates: what API servers shall trust."""
-
-    ca: bytes
-    ca_key: bytes
-    certificate: bytes
-    key: bytes
-
-
-def issue(names: Sequence[str], *, now: datetime, trusted: bytes = b"") -> Bundle:
-    """A new CA and a serving certificate for ``names`` (DNS names or IP addresses).
-
-    ``trusted`` is an earlier CA that stays trusted beside the new one.
-    """
-    ca_key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "regroup webhook CA")])
-    ca = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(ca_key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATE)
-        .not_valid_after(now + CA_LIFE)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(sign_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-    key, certificate = _serving(names, ca=ca, ca_key=ca_key, now=now)
-    return Bundle(_pem(ca) + _first_certificate(trusted), _key_pem(ca_key), certificate, key)
-
-
-def renew(bundle: Bundle, names: Sequence[str], *, now: datetime) -> Bundle:
-    """A new serving certificate under the CA of ``bundle``. Raises ``ValueError`` for a bundle that is damaged."""
-    ca = x509.load_pem_x509_certificates(bundle.ca)[0]
-    ca_key = serialization.load_pem_private_key(bundle.ca_key, password=None)
-    if not isinstance(ca_key, ec.EllipticCurvePrivateKey):
-        raise ValueError("the CA key is not an elliptic curve key")  # noqa: TRY004 - a damaged bundle, not a wrong call
-    key, certificate = _serving(names, ca=ca, ca_key=ca_key, now=now)
-    return Bundle(bundle.ca, bundle.ca_key, certificate, key)
-
-
-def refreshed(bundle: Bundle | None, names: Sequence[str], *, now: datetime) -> Bundle:
-    """``bundle`` itself while it is good, else what shall take its place. Pure but for the keys that it draws."""
-    if bundle is None:
-        return issue(names, now=now)
-    try:
-        ca = x509.load_pem_x509_certificates(bundle.ca)[0]
-        _check_pair(ca, bundle.ca_key)
-        if not _lives(ca, now=now, at_least=RENEW_BEFORE + SERVING_LIFE):
-            return issue(names, now=now, trusted=bundle.ca)
-        if _serves(bundle, ca, names, now=now):
-            return bundle
-        return renew(bundle, names, now=now)
-    except (ValueError, TypeError, IndexError):
-        return issue(names, now=now)
-
-
-def _serves(bundle: Bundle, ca: x509.Certificate, names: Sequence[str], *, now: datetime) -> bool:
-    """Whether the serving pair fits itself, the CA and the names, and lives for a while."""
-    try:
-        serving = x509.load_pem_x509_certificate(bundle.certificate)
-        _check_pair(serving, bundle.key)
-        serving.verify_directly_issued_by(ca)
-        covered = _names(serving)
-    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
-        return False
-    return _lives(serving, now=now, at_least=RENEW_BEFORE) and {_plain(name) for name in names} <= covered
-
-
-def _lives(certificate: x509.Certificate, *, now: datetime, at_least: timedelta) -> bool:
-    return certificate.not_valid_before_utc <= now and certificate.not_valid_after_utc - now >= at_least
-
-
-def _check_pair(certificate: x509.Certificate, key: bytes) -> None:
-    """Raises ``ValueError`` when the key is not the certificate's."""
-    if serialization.load_pem_private_key(key, password=None).public_key() != certificate.public_key():
-        raise ValueError("the key does not belong to the certificate")
+_PEM = re.compile("-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 
 
 class Certificates:
@@ -135,6 +42,8 @@ class Certificates:
         self._clock = clock
         self._log = log or structlog.get_logger("certificates")
         self._bundle: Bundle | None = None
+        self._verdict: Verdict | None = None
+        """The last one, so that certificates are read only when they have changed or their time comes."""
 
     @property
     def ca(self) -> bytes:
@@ -165,14 +74,14 @@ class Certificates:
             try:
                 bundle = await self._look(client, namespace=namespace, secret=secret)
                 await on_trust(bundle.ca)
-            except WireError as error:
+            except (WireError, OSError) as error:
                 self._log.warning("certificates not looked at; trying again", error=str(error)[:300])
             else:
                 self._use(bundle)
 
     async def _look(self, client: Client | None, *, namespace: str, secret: str) -> Bundle:
         if client is None:
-            return refreshed(self._bundle, self._names, now=self._clock.now())
+            return self._judged(self._bundle)
         return await self._from_secret(client, namespace=namespace, name=secret)
 
     def use_files(self, *, certificate: Path, key: Path) -> None:
@@ -203,7 +112,7 @@ class Certificates:
             except NotFound:
                 current = None
             stored = _from_data((current or {}).get("data") or {})
-            wanted = refreshed(stored, self._names, now=self._clock.now())
+            wanted = self._judged(stored)
             if wanted == stored:
                 return wanted
             new = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": name, "namespace": namespace}}
@@ -220,6 +129,13 @@ class Certificates:
             self._log.info("new webhook certificate", secret=f"{namespace}/{name}", names=list(self._names))
             return wanted
         raise WireError(f"the Secret {namespace}/{name} keeps changing under us")
+
+    def _judged(self, bundle: Bundle | None) -> Bundle:
+        """``bundle`` itself while it is good, else what shall take its place."""
+        now, known = self._clock.now(), self._verdict
+        if known is None or known.bundle != bundle or not known.since <= now <= known.until:
+            known = self._verdict = ask(Question(bundle, self._names, now))
+        return known.bundle
 
     def _use(self, bundle: Bundle) -> None:
         if self._bundle is None or (self._bundle.certificate, self._bundle.key) != (bundle.certificate, bundle.key):
@@ -269,10 +185,14 @@ async def _trust_one(client: Client, resource: Resource, name: str, ca: bytes) -
 def _covers(bundle: str | None, ca: bytes) -> bool:
     """Whether a ``caBundle`` has all certificates of ``ca``: one with more is that of a replica that is ahead of us."""
     try:
-        trusted = x509.load_pem_x509_certificates(base64.b64decode(bundle or ""))
-    except (ValueError, TypeError):
+        return _certificates(ca.decode()) <= _certificates(base64.b64decode(bundle or "").decode())
+    except ValueError:
         return False
-    return set(x509.load_pem_x509_certificates(ca)) <= set(trusted)
+
+
+def _certificates(pem: str) -> set[bytes]:
+    """The certificates of a bundle, without their texts. Raises ``ValueError`` for what is no PEM."""
+    return {base64.b64decode("".join(part.split()), validate=True) for part in _PEM.findall(pem)}
 
 
 def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
@@ -286,74 +206,6 @@ def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         # A pair that does not fit would leave a context without any certificate, so another one tries it first.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate_file, key_file)
         context.load_cert_chain(certificate_file, key_file)
-
-
-def _serving(
-    names: Sequence[str], *, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, now: datetime
-) -> tuple[bytes, bytes]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])]))
-        .issuer_name(ca.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATE)
-        .not_valid_after(now + SERVING_LIFE)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(sign_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-    return _key_pem(key), _pem(certificate)
-
-
-def _key_usage(*, sign_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=sign_certificates,
-        crl_sign=sign_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
-def _names(certificate: x509.Certificate) -> set[str]:
-    extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return {*extension.get_values_for_type(x509.DNSName), *map(str, extension.get_values_for_type(x509.IPAddress))}
-
-
-def _plain(name: str) -> str:
-    """A name as a certificate gives it back."""
-    try:
-        return str(ip_address(name))
-    except ValueError:
-        return name
-
-
-def _first_certificate(pem: bytes) -> bytes:
-    return _pem(x509.load_pem_x509_certificates(pem)[0]) if pem else b""
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 
 def _to_data(bundle: Bundle) -> dict[str, str]:
