@@ -73,6 +73,73 @@ def test_the_last_healthy_group_is_kept() -> None:
     assert partition == 2
 
 
+LOST = GroupState(retained=True)
+
+
+def test_a_lost_group_is_replaced_by_the_rollout() -> None:
+    """5.6.5, seed: a rollout cleans up a retained group. One below a healthy one uses up the limit for good; a group of the new
+    revision stands in for it first, so that the healthy one does not leave before (case C87), and goes at the end."""
+    trace = Trace(2, Strategy())
+    trace.states[0] = LOST
+    assert trace.step(new_revision=True) == (2, 2)
+    assert trace.step() == (2, 3), "in the room that the lost group has left"
+    assert trace.step({2: NEW}) == (2, 3)
+    assert trace.step({2: DONE}) == (0, 3)
+    assert trace.step({0: NEW, 1: NEW}) == (0, 3), "the one that stands in is all that serves"
+    assert trace.step({1: DONE}) == (0, 2)
+    assert trace.step({0: DONE}) == (0, 2)
+
+
+def test_a_lost_group_whose_turn_comes_needs_nobody_in_its_place() -> None:
+    """102: at the top, or within the limit, or with nothing healthy to protect."""
+    top, wide, alone = Trace(2, Strategy()), Trace(3, Strategy(0, 2, 0)), Trace(1, Strategy())
+    top.states[1] = wide.states[0] = alone.states[0] = LOST
+    for trace, expected in ((top, (1, 2)), (wide, (2, 3)), (alone, (0, 1))):
+        trace.step(new_revision=True)
+        assert trace.step() == expected
+
+
+def test_a_lost_group_that_is_not_to_be_rolled() -> None:
+    """103: below the user's partition it stays, and nobody stands in for it; nor for one that the new revision has lost."""
+    trace = Trace(3, Strategy(partition=1))
+    trace.states[0] = LOST
+    trace.step(new_revision=True)
+    assert trace.step() == (3, 3)
+    bad = Trace(3, Strategy())
+    bad.step(new_revision=True)
+    bad.step({2: NEW})
+    assert bad.step({2: GroupState(updated=True, retained=True)}) == (2, 3)
+
+
+@given(
+    replicas=st.integers(1, 6),
+    unavailable=st.integers(0, 3),
+    surge=st.integers(0, 3),
+    lost=st.sets(st.integers(0, 5)),
+)
+def test_every_rollout_with_lost_groups_ends(replicas: int, unavailable: int, surge: int, lost: set[int]) -> None:
+    """5.6.5: wherever the retained groups are and whatever the limits, all groups are replaced in the end; and where one group
+    may go at a time, never is less ready than that asks for or was ready at the beginning."""
+    trace = Trace(replicas, Strategy(0, unavailable, surge))
+    trace.states.update({index: LOST for index in lost if index < replicas})
+    least = min(replicas - 1, sum(state.ready for state in trace.states.values())) if unavailable + surge <= 1 else 0
+    trace.step(new_revision=True)
+    for _ in range(12 * replicas):
+        partition, running = trace.step()
+        for index in range(running):
+            state = trace.states.get(index, MISSING)
+            if not state.updated and (index >= partition or index not in trace.states):
+                trace.states[index] = NEW
+                break
+            if state == NEW:
+                trace.states[index] = DONE
+                break
+        trace.states = {index: state for index, state in trace.states.items() if index < running}
+        assert sum(state.ready for state in trace.states.values()) >= least
+    assert trace.step() == (0, replicas)
+    assert trace.states == dict.fromkeys(range(replicas), DONE)
+
+
 def test_limits_that_come_to_nothing_do_not_stop_it() -> None:
     """Case C108: 1 % of three groups is none, after a scale that no admission sees; one at a time is the least."""
     trace = Trace(3, Strategy(0, "1%", "0%"))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from tests.planes import go_objects
+from tests.planes.hash_groups import Group, counts, exhaust, gated, groups, recover, settled
 from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_template
 
 from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS, SERVICES, STATEFULSETS
@@ -211,3 +212,70 @@ async def test_going_back(plane: Plane) -> None:
         await plane.start_operator()
         await plane.sleep(20)
         assert await plane.uids() == uids
+
+
+async def test_going_back_with_hash_groups(plane: Plane) -> None:
+    """4.2, 5.5, 5.6: the same for groups that are named by a key, one of which is retained: the Go controller applies its
+    Deployment and no leader is replaced; it finds worker sets, counters, marks, finalizers and the held replacement as it makes
+    them; and then we have them back, recover the group and go on counting."""
+    async with plane:
+        more: dict[str, Any] = {"groupIdentity": "Hash", "template": {"maxGroupRestarts": 1}}
+        await plane.apply(lws_manifest(replicas=2, size=2, worker=WORKER, annotations={"team": "a"}, **more))
+        first, second = await settled(plane, count=2)
+        await plane.faults.crash(NAMESPACE, first.last)
+        again = next(group for group in await _without(plane, first.key) if group.key != second.key)
+        lost = await exhaust(plane, again)
+        (held,) = await plane.wait_for(lambda: gated(plane))
+        await plane.sleep(10)
+        await plane.stop_operator()
+        uids = await plane.uids()
+        lws: dict[str, Any] = await plane.client.get(LEADERWORKERSETS, "demo", namespace=NAMESPACE)
+        (known,) = await plane.revisions()
+        key = known.metadata.labels[keys.REVISION]
+        before: dict[str, Any] = await plane.client.get(DEPLOYMENTS, "demo", namespace=NAMESPACE)
+        body = go_objects.leader_deployment(lws, key=key)
+        body["spec"]["template"]["metadata"]["annotations"].pop(f"{keys.PREFIX}pod-termination-policy")
+        after: dict[str, Any] = await plane.client.apply(
+            DEPLOYMENTS, "demo", body, namespace=NAMESPACE, force=True, field_manager="lws"
+        )
+        assert after["metadata"]["generation"] == before["metadata"]["generation"], "what Go asks for is what is there"
+        await plane.sleep(15)
+        assert await plane.uids() == uids
+        for group in (second, lost):
+            leader: dict[str, Any] = await plane.client.get(PODS, group.name, namespace=NAMESPACE)
+            go = go_objects.hash_worker_set(lws, leader=leader, key=key)
+            found = (await plane.sets())[go["metadata"]["name"]]
+            assert found.metadata.labels.items() >= go["metadata"]["labels"].items()
+            owner = found.metadata.controller
+            assert owner is not None
+            assert (owner.kind, owner.uid) == ("Pod", leader["metadata"]["uid"])
+            # How much may fail yet, and what is retained, stands where the Go controller looks for it.
+            assert leader["metadata"]["labels"][f"{keys.PREFIX}group-key"] == group.key
+        assert await counts(plane) == {lost.key: 1}
+        retained: dict[str, Any] = await plane.client.get(PODS, lost.name, namespace=NAMESPACE)
+        assert retained["metadata"]["annotations"][f"{keys.PREFIX}group-restart-budget-exhausted"] == "true"
+        assert f"{keys.PREFIX}group-restart-budget-cleanup" in retained["metadata"]["finalizers"]
+        waits: dict[str, Any] = await plane.client.get(PODS, held.name, namespace=NAMESPACE)
+        assert waits["spec"]["schedulingGates"] == [{"name": f"{keys.PREFIX}group-replacement"}]
+        assert waits["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"] == "-100"
+
+        await plane.start_operator()
+        await plane.sleep(20)
+        assert await plane.uids() == uids
+        await recover(plane, lost)
+        whole = {group.key for group in await settled(plane, count=2)}
+        assert whole == {second.key, held.key}
+        assert await counts(plane) == {}
+        await plane.faults.crash(NAMESPACE, second.last)
+        new = next(group for group in await _without(plane, second.key) if group.key != held.key)
+        assert await counts(plane) == {new.key: 1}
+
+
+async def _without(plane: Plane, key: str) -> list[Group]:
+    """The two groups that are whole once that one is gone."""
+
+    async def gone() -> bool:
+        return key not in await groups(plane)
+
+    await plane.wait_for(gone)
+    return await settled(plane, count=2)

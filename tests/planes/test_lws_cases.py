@@ -226,7 +226,7 @@ class TestDisturbedLines:
             assert refused > 1, "the operator was refused, and asked again"
             assert (await plane.uids())["demo-0"] == old["demo-0"]
             plane.line.clear()
-            await plane.wait_recreated(old, group_names(size=2), timeout=40)
+            await plane.wait_recreated(old, group_names(size=2), timeout=30)
 
     async def test_odd_objects_do_not_end_a_watch(self, plane: Plane) -> None:
         """Case C116 last part: pods without labels or status are nobody's business."""
@@ -245,7 +245,7 @@ class TestDisturbedLines:
 
     @pytest.mark.parametrize(
         ("header", "within"),
-        [({"retry-after": "3"}, 15), ({}, 20), ({"retry-after": "120"}, 130)],
+        [({"retry-after": "3"}, 10), ({}, 10), ({"retry-after": "120"}, 130)],
         ids=["header", "no header", "a long header"],
     )
     async def test_too_many_requests(self, plane: Plane, header: dict[str, str], within: float) -> None:

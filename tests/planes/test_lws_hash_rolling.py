@@ -7,9 +7,11 @@ import pytest
 from tests.planes.hash_groups import degraded, exhaust, gated, groups, hashed, settled, wait_group, wait_ready
 from tests.planes.plane import NAMESPACE, Plane, pod_template
 
-from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS
+from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, REPLICASETS
+from regroup.kube.workloads import ReplicaSet
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.leaderworkerset.standstill import DESIRED
 from regroup.wire.errors import Invalid, WireError
 
 
@@ -72,12 +74,37 @@ async def test_limits_that_come_to_nothing(plane: Plane) -> None:
         await plane.apply(hashed(replicas=3, **config))
         old = {group.key for group in await settled(plane, count=3)}
         await plane.apply(hashed(replicas=3, worker=pod_template(image="worker:2"), **config))
-        # Not to 2, which the rollout has come to by itself: Kubernetes' own Deployment controller stands still after that.
         scale = {"spec": {"replicas": 1}}
         await plane.client.merge_patch(LEADERWORKERSETS, "demo", scale, namespace=NAMESPACE, subresource="scale")
         await wait_ready(plane, count=1, without=old, timeout=120)
         await plane.apply(hashed(name="other", replicas=0, **rolling(maxSurge=0, maxUnavailable=0)))
         await plane.wait_for(lambda: plane.exists(DEPLOYMENTS, "other"))
+
+
+@pytest.mark.parametrize("how", ["scaled", "noted"])
+async def test_scaled_to_what_the_rollout_has_come_to(plane: Plane, how: str) -> None:
+    """6.3, 6.5: scaled in mid-rollout to the very size of the old ReplicaSet, Kubernetes' own Deployment controller stands still
+    for ever, because its note of an earlier size stays on that: the rollout goes on all the same, and so do later ones."""
+    async with plane:
+        await plane.apply(hashed(replicas=3))
+        old = {group.key for group in await settled(plane, count=3)}
+        if how == "noted":
+            (made,) = (await plane.client.list_all(REPLICASETS, namespace=NAMESPACE, type=ReplicaSet)).items
+            note = {"metadata": {"annotations": {DESIRED: "4"}}}
+            await plane.client.merge_patch(REPLICASETS, made.metadata.name, note, namespace=NAMESPACE)
+        count = 3 if how == "noted" else 2
+        await plane.apply(hashed(replicas=3, worker=pod_template(image="worker:2")))
+        scale = {"spec": {"replicas": count}}
+        await plane.client.merge_patch(LEADERWORKERSETS, "demo", scale, namespace=NAMESPACE, subresource="scale")
+        second = {group.key for group in await wait_ready(plane, count=count, without=old, timeout=120)}
+        await settled(plane, count=count)
+        await plane.apply(hashed(replicas=3, worker=pod_template(image="worker:3")))
+        await wait_ready(plane, count=3, without=old | second, timeout=120)
+        await settled(plane, count=3)
+        await plane.sleep(20)
+        mark = len(plane.requests)
+        await plane.sleep(30)
+        assert plane.writes(since=mark) == []
 
 
 async def test_not_available_on_old_figures(plane: Plane) -> None:

@@ -1,12 +1,14 @@
 """maxGroupRestarts, exhaustion, recovery: spec/leaderworkerset.md 5.5, 5.6, behaviours 68-106, cases C22, C24, C26, C39."""
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import pytest
 from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_template
 
+from regroup.kube.pod import Pod
 from regroup.kube.resources import NAMESPACES, PODS
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
@@ -278,6 +280,41 @@ async def test_a_rollout_lets_go_and_starts_anew(plane: Plane) -> None:
         again = await fail(plane, new, "demo-1-1")
         assert await counts(plane) == {"1": 1}
         assert again["demo-0"] == new["demo-0"]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+@pytest.mark.parametrize("limits", [{}, {"maxUnavailable": 0, "maxSurge": 1}], ids=["default", "surge"])
+async def test_a_rollout_gets_past_a_retained_group(plane: Plane, lost: int, limits: dict[str, Any]) -> None:
+    """5.6.5, seed: selected for replacement during a rollout, the group is released, wherever it stands and although it uses up
+    what may be unavailable. The healthy one serves until another does (case C87); nothing is left over."""
+    strategy = {"type": "RollingUpdate", "rollingUpdateConfiguration": limits} if limits else None
+    more = {"rolloutStrategy": strategy} if strategy else {}
+    async with plane:
+        await plane.apply(budget(0, **more))
+        old = await plane.wait_available()
+        await exhaust(plane, f"demo-{lost}-1")
+        await plane.apply(budget(0, worker=pod_template(image="worker:2"), **more))
+
+        async def over() -> bool:
+            pods = await plane.pods()
+            groups: dict[str, list[bool]] = {}
+            for pod in pods.values():
+                serves = pod.running_and_ready and not pod.deleting
+                groups.setdefault(pod.metadata.labels[keys.GROUP_INDEX], []).append(serves)
+            assert any(len(group) == 2 and all(group) for group in groups.values()), "one group serves at any time"
+            return len(pods) == 4 and all(all(group) for group in groups.values()) and not old.items() & _uids(pods).items()
+
+        await plane.wait_for(over, timeout=180)
+        new = await plane.wait_available()
+        assert sorted(new) == [*GROUP, *group_names(1, size=2)]
+        assert await degraded(plane) == "False AsExpected"
+        assert await counts(plane) == {}
+        await plane.sleep(20)
+        assert await plane.uids() == new
+
+
+def _uids(pods: Mapping[str, Pod]) -> dict[str, str]:
+    return {name: pod.metadata.uid for name, pod in pods.items()}
 
 
 @pytest.mark.parametrize("text", ["null", "[]", '{"x/0":-1}'])

@@ -141,5 +141,18 @@ class Deployment(ObjectView, frozen=True, gc=False, kw_only=True):
         return 1 if self.spec.replicas is None else self.spec.replicas
 
 
+class ReplicaSetSpec(View, frozen=True, gc=False, kw_only=True):
+    """``spec`` of a ReplicaSet."""
+
+    replicas: int | None = None
+
+
 class ReplicaSet(ObjectView, frozen=True, gc=False, kw_only=True):
-    """A ReplicaSet: only whose it is."""
+    """A ReplicaSet: whose it is and how many pods it wants."""
+
+    spec: ReplicaSetSpec = ReplicaSetSpec()
+
+    @property
+    def replicas(self) -> int:
+        """``spec.replicas``, 1 when unset."""
+        return 1 if self.spec.replicas is None else self.spec.replicas

@@ -51,7 +51,7 @@ class Summary:
             leaving=self.leaving,
             leader_ready=self.leader_ready,
             at_revision=self.exists and self.revision == revision,
-            state=GroupState(ready=self.ready, updated=updated),
+            state=GroupState(ready=self.ready, updated=updated, retained=self.exhausted),
             on_revision=self.exists and self.revision == revision and self.set_revision in {None, revision},
             has_workers=has_set or not self.needs_set,
             exhausted=self.exhausted,

@@ -1,6 +1,6 @@
 """Partition and replicas of the leader StatefulSet during a rollout (spec/leaderworkerset.md 6.2). Pure integers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -12,6 +12,13 @@ class GroupState:
     """The leader runs and is ready, and so are all its workers."""
     updated: bool = False
     """Leader and worker set carry the current revision."""
+    retained: bool = False
+    """Its budget is used up and its pods are kept: it does not come back by itself."""
+
+    @property
+    def lost(self) -> bool:
+        """Only the rollout itself brings it back: it is released once its turn comes (5.6.5)."""
+        return self.retained and not self.updated and not self.ready
 
     @property
     def done(self) -> bool:
@@ -93,11 +100,11 @@ def _plan(
 ) -> Target:
     if current is None:
         return Target(0, replicas, "the leader set does not exist yet")
-    surge, unavailable = _limits(strategy, replicas)
-    burst, running = replicas + surge, current.replicas
+    running = current.replicas
     # Counted from what exists: replicas may be a million of which nothing is there yet.
     unready = replicas - sum(state.done for index, state in states.items() if 0 <= index < replicas)
-    wanted = replicas + max(0, unready - unavailable) if unready <= surge else burst
+    surge, unavailable = _limits(strategy, replicas)
+    wanted = _wanted(replicas, surge=surge, unavailable=unavailable, unready=unready)
     if new_revision:
         return Target(min(replicas, running), replicas if running < replicas else wanted, "a new revision begins")
     if current.partition == 0 and running == replicas:
@@ -105,10 +112,43 @@ def _plan(
     if running < replicas:
         return Target(current.partition, replicas, "scaling up")
     if current.wanted_replicas is not None and current.wanted_replicas != replicas:
-        return Target(min(current.partition, burst), wanted, "scaled in the middle of a rollout")
-    step = unavailable + surge - (burst - running)
+        return Target(min(current.partition, replicas + surge), wanted, "scaled in the middle of a rollout")
+    surge += max(0, running - replicas - surge)  # groups that stand in for lost ones
+    lost = _lost(states, replicas=replicas, partition=strategy.partition)
+    target = _step(replicas, current, states, surge=surge, unavailable=unavailable, unready=unready)
+    stands = (target.partition, target.replicas) == (current.partition, running)
+    if lost and stands and current.partition > strategy.partition and all(_settled(states, running)):
+        # Only the rollout can bring them back, and they use up its limit: groups of the new revision stand in for them until it
+        # is over, in the room that their pods have left, so that no healthy group has to go for it (case C87).
+        surge = max(surge, _limits(strategy, replicas)[0] + lost)
+        return Target(current.partition, replicas + surge, f"{lost} retained group(s) wait for the rollout: others stand in")
+    return target
+
+
+def _step(
+    replicas: int, current: Current, states: Mapping[int, GroupState], *, surge: int, unavailable: int, unready: int
+) -> Target:
+    running = current.replicas
+    step = unavailable + surge - (replicas + surge - running)
     partition = min(_walk(states, running=running, step=step), current.partition)
+    wanted = _wanted(replicas, surge=surge, unavailable=unavailable, unready=unready)
     return Target(partition, wanted, f"{unready} of {replicas} groups are not updated and ready")
+
+
+def _wanted(replicas: int, *, surge: int, unavailable: int, unready: int) -> int:
+    return replicas + max(0, unready - unavailable) if unready <= surge else replicas + surge
+
+
+def _lost(states: Mapping[int, GroupState], *, replicas: int, partition: int) -> int:
+    """Groups that the rollout is to replace, and that nothing else does."""
+    return sum(state.lost for index, state in states.items() if partition <= index < replicas)
+
+
+def _settled(states: Mapping[int, GroupState], running: int) -> Iterator[bool]:
+    """For each group whether nothing is to be expected of it: it is ready, or lost."""
+    for index in range(running):
+        state = states.get(index, MISSING)
+        yield state.ready or state.lost
 
 
 def _walk(states: Mapping[int, GroupState], *, running: int, step: int) -> int:

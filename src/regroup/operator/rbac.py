@@ -39,9 +39,9 @@ def workload_rules(provider: Provider = Provider.NONE) -> list[Rule]:
         _rule("", ["services"], [*_READ, "create", "patch", "update", "delete"]),
         _rule("apps", ["statefulsets"], [*_READ, "create", "patch", "update", "delete"]),
         _rule("apps", ["statefulsets/finalizers"], ["update"]),
-        # Leaders of Hash groups: the Deployment is ours, its ReplicaSets tell whose a leader is.
+        # Leaders of Hash groups: the Deployment is ours, its ReplicaSets tell whose a leader is, and one note on them is mended.
         _rule("apps", ["deployments"], [*_READ, "create", "patch"]),
-        _rule("apps", ["replicasets"], [*_READ]),
+        _rule("apps", ["replicasets"], [*_READ, "patch"]),
         _rule("apps", ["controllerrevisions"], [*_READ, "create", "patch", "update", "delete"]),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
     ]

@@ -4,8 +4,9 @@ import random
 
 BASE = 0.8
 """Seconds: the shortest pause."""
-CAP = 30.0
-"""Seconds: the longest pause."""
+CAP = 20.0
+"""Seconds: the longest pause. client-go waits up to 30; a failure that nobody hears of meanwhile is to be mended within 30 s of
+the end of the trouble (case C116), and a group takes some seconds to come back."""
 RESET = 120.0
 """Seconds without a failure after which the next one starts with the shortest pause again."""
 

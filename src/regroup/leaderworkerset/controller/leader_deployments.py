@@ -12,6 +12,7 @@ from regroup.leaderworkerset import objects
 from regroup.leaderworkerset.controller.leader_writer import Key, LeaderWriter, template_covers
 from regroup.leaderworkerset.controller.stores import Stores
 from regroup.leaderworkerset.controller.telling import Teller
+from regroup.leaderworkerset.controller.unblocking import Unblocker
 from regroup.leaderworkerset.keys import REVISION
 from regroup.leaderworkerset.status_hash import Report
 from regroup.leaderworkerset.types import LeaderWorkerSet
@@ -33,6 +34,7 @@ class LeaderDeployments:
             expectations=expectations,
             teller=teller,
         )
+        self._unblocker = Unblocker(client, stores=stores, expectations=expectations)
         self.find = self._writer.find
         self.forget = self._writer.forget
 
@@ -45,6 +47,7 @@ class LeaderDeployments:
         existing = self.find(lws)
         wanted = objects.leader_deployment(lws, revision=current)
         if existing is not None and self._says(key, existing, wanted):
+            await self._unblocker.unblock(key, lws, existing)
             return existing
         applied = await self._writer.apply(key, lws, existing, wanted)
         if applied is None:

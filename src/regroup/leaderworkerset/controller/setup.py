@@ -94,7 +94,7 @@ class Wiring:
         pods = cache.informer(PODS, type=Pod, label_selector=NAME, indexers=_POD_INDEXES)
         sets = cache.informer(STATEFULSETS, type=StatefulSet, label_selector=NAME)
         deployments = cache.informer(DEPLOYMENTS, type=Deployment, label_selector=NAME)
-        replica_sets = cache.informer(REPLICASETS, type=ReplicaSet, label_selector=NAME)
+        replica_sets = cache.informer(REPLICASETS, type=ReplicaSet, label_selector=NAME, indexers={BY_LWS: _lws_index})
         services = cache.informer(SERVICES, type=Service, label_selector=NAME)
         revisions = cache.informer(
             CONTROLLER_REVISIONS, type=ControllerRevision, label_selector=NAME, indexers={BY_LWS: _lws_index}
@@ -194,6 +194,7 @@ class Wiring:
         self.sets.watches(lws, _own_key)
         self.sets.watches(sets, _lws_of_leader_set)
         self.sets.watches(deployments, _lws_of_deployment)
+        self.sets.watches(replica_sets, _lws_of_resized)
         self.sets.watches(services, _lws_of)
         self.sets.watches(revisions, _lws_of)
         manager.add_controller(self.groups)
@@ -393,6 +394,13 @@ def _lws_of_leader_set(change: Change[StatefulSet]) -> Iterable[SetKey]:
 def _lws_of_deployment(change: Change[Deployment]) -> Iterable[SetKey]:
     meta = change.object.metadata
     return ((meta.namespace, meta.labels.get(NAME, "")),)
+
+
+def _lws_of_resized(change: Change[ReplicaSet]) -> Iterable[SetKey]:
+    """A ReplicaSet has another size, by which a rollout may come to stand still."""
+    if change.old is not None and change.new is not None and change.old.replicas != change.new.replicas:
+        meta = change.new.metadata
+        yield (meta.namespace, meta.labels.get(NAME, ""))
 
 
 def _leader_set_moved(change: Change[StatefulSet] | Change[Deployment]) -> bool:
