@@ -589,3 +589,40 @@ def test_an_instance_that_lost_all_pods_during_a_roll(partition: int, image: str
     world.vanish(world.pod())
     world.until(lambda: world.ready() and bool(world.instance()))
     assert {pod.container().image for pod in world.instance()} == {image}
+
+
+def test_a_crash_while_the_revision_backs_off_restarts_what_runs() -> None:
+    """4.3 and the seed: nothing rebuilds the Instance while the ladder waits, so its failure is repaired at once, at the running
+    revision; the update is tried again when its time has come."""
+    world = World(workers=2, lifecycle={"updateStrategy": {"type": "SurgeThenDrain"}})
+    retry = UpdateRetry(max_attempts=3, initial_delay=600.0, max_delay=1800.0)
+    world.settings = replace(CHART, live=replace(CHART.live, update_retry=retry))
+    world.settle()
+    before = world.row().running_revision
+    world.on_create = lambda pod: setattr(pod, "blocked", "ErrImagePull" if pod.container().image == "img:2" else "")
+    world.roll("img:2")
+    world.until(lambda: [(block.state) for block in world.status.retry_blocks] == ["Backoff"] and world.phases() == ["Ready"])
+    world.crash(world.pod(runner="leader"), code=7)
+    world.until(lambda: world.row().phase == "Restarting", limit=10)
+    world.until(lambda: world.row().phase == "Ready" and world.row().incarnation == 2, limit=120)
+    assert world.row().running_revision == before
+    assert len(world.told("RestartTriggered")) == len(world.told("RestartCompleted")) == 1
+    world.on_create = lambda pod: None
+    world.until(lambda: all(row.running_revision == world.update_revision for row in world.status.rows), limit=1200)
+    assert len(world.told("RestartTriggered")) == 1
+
+
+def test_pods_that_are_gone_while_the_revision_backs_off_come_back_as_they_were() -> None:
+    """4.8, 5.4: a ladder that waits is no reason to make an Instance at the revision that it holds back."""
+    world = World(replicas=2, policy="None", lifecycle=lifecycle(maxSurge=1))
+    retry = UpdateRetry(max_attempts=3, initial_delay=600.0, max_delay=1800.0)
+    world.settings = replace(CHART, live=replace(CHART.live, update_retry=retry))
+    world.settle()
+    before = world.row(1).running_revision
+    world.on_create = lambda pod: setattr(pod, "blocked", "ErrImagePull" if pod.container().image == "img:2" else "")
+    world.roll("img:2")
+    world.until(lambda: [block.state for block in world.status.retry_blocks] == ["Backoff"])
+    world.vanish(world.pod(1))
+    world.until(lambda: world.row(1).phase == "Ready" and len(world.instance(1)) == 1, limit=120)
+    assert (world.row(1).running_revision, world.row(1).incarnation) == (before, 1)
+    assert [(block.state, block.attempts_started) for block in world.status.retry_blocks] == [("Backoff", 1)]

@@ -47,9 +47,12 @@ def takes(draft: Draft, row: Row) -> bool:
     """Whether the update pass rebuilds the Instance at the wanted revision, now or in its turn: then its repair yields (4.3).
 
     Not where nothing would ever come of it: the partition keeps it, the budget is 0, or the change cannot be made in place and
-    may not be made otherwise.
+    may not be made otherwise. Nor while the revision is backing off after failures, half an hour perhaps: a failed Instance is
+    not left broken that long (seed: "rebuilds the whole Instance").
     """
     if not off_target(draft, row) or not is_open(draft) or staged(draft, row) or moving(row):
+        return False
+    if not retries.admits(draft, draft.plan.target):
         return False
     return budget(draft) != 0 and strategy(draft, row) != ""
 
