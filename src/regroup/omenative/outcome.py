@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from regroup.omenative.api.replica import InferenceReplicaStatus
 
+OF_REPLICA = -1
+"""Index of an action that concerns no single Instance."""
 NORMAL = "Normal"
 WARNING = "Warning"
 
@@ -94,7 +96,7 @@ class DeletePodGroup(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropAnnotation(Action):
-    """Take an order that was carried out from the replica's mailbox, if it still says ``value``. ``index`` is -1."""
+    """Take an order that was carried out from the replica's mailbox, if it still says ``value``. ``index`` is ``OF_REPLICA``."""
 
     key: str
     value: str
@@ -102,7 +104,7 @@ class DropAnnotation(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropFinalizer(Action):
-    """All pods are gone: let the replica go. ``index`` is -1."""
+    """All pods are gone: let the replica go. ``index`` is ``OF_REPLICA``."""
 
     name: str
 

@@ -26,6 +26,7 @@ from regroup.omenative.keys import (
 from regroup.omenative.objects import instances as objects
 from regroup.omenative.objects.instances import component_labels
 from regroup.omenative.outcome import (
+    OF_REPLICA,
     Action,
     CreatePod,
     DeletePod,
@@ -71,12 +72,17 @@ class Actor:
 
     async def carry_out(self, actions: Sequence[Action], view: ReplicaView) -> Report:
         """Do all of it: Instances beside each other, the actions of one Instance in their order. A failure stops only its own
-        Instance."""
+        Instance.
+
+        What concerns the whole replica (index -1) comes last, and not after a failure: an order is taken from its mailbox once it
+        is carried out, so that none is lost with a process that dies between the two.
+        """
         report = Report()
         room = asyncio.Semaphore(_AT_ONCE)
         by_instance: dict[int, list[Action]] = {}
         for action in actions:
             by_instance.setdefault(action.index, []).append(action)
+        of_replica = by_instance.pop(OF_REPLICA, [])
 
         async def one(work: Sequence[Action]) -> None:
             async with room:
@@ -85,6 +91,8 @@ class Actor:
         async with asyncio.TaskGroup() as tasks:
             for work in by_instance.values():
                 tasks.create_task(one(work))
+        if not report.errors:
+            await self._instance(of_replica, view, report)
         return report
 
     async def _instance(self, work: Sequence[Action], view: ReplicaView, report: Report) -> None:

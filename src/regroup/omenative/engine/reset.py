@@ -7,7 +7,7 @@ import msgspec
 from regroup.omenative.api.row import CREATE, FAILED, RESTART, Row
 from regroup.omenative.engine.draft import Draft
 from regroup.omenative.keys import RESET_INSTANCES
-from regroup.omenative.outcome import DropAnnotation
+from regroup.omenative.outcome import OF_REPLICA, DropAnnotation
 from regroup.omenative.pods import gate
 
 ALL = "all"
@@ -34,7 +34,7 @@ def run(draft: Draft) -> None:
         else:
             _some(draft, wanted)
     # The order is taken away last: until its pods are deleted it would be lost with a process that dies.
-    draft.act(DropAnnotation(index=-1, key=RESET_INSTANCES, value=value))
+    draft.act(DropAnnotation(index=OF_REPLICA, key=RESET_INSTANCES, value=value))
 
 
 def parse(value: str) -> Sequence[int] | None:

@@ -12,7 +12,7 @@ import msgspec
 from regroup.omenative.api.replica import RetryBlock
 from regroup.omenative.engine.draft import Draft
 from regroup.omenative.keys import RELEASE_HELD_REVISION
-from regroup.omenative.outcome import DropAnnotation
+from regroup.omenative.outcome import OF_REPLICA, DropAnnotation
 
 BACKOFF = "Backoff"
 HELD = "Held"
@@ -131,7 +131,7 @@ def release(draft: Draft) -> None:
     value = draft.view.replica.metadata.annotations.get(RELEASE_HELD_REVISION)
     if value is None:
         return
-    draft.act(DropAnnotation(index=-1, key=RELEASE_HELD_REVISION, value=value))
+    draft.act(DropAnnotation(index=OF_REPLICA, key=RELEASE_HELD_REVISION, value=value))
     wanted = value.strip()
     name = draft.shapes.named(wanted) if _HASH.fullmatch(wanted) else wanted
     block = draft.blocks.pop(name, None) if name else None

@@ -8,7 +8,7 @@ from regroup.omenative.api.row import DELETING, Row
 from regroup.omenative.engine import drain
 from regroup.omenative.engine.draft import Draft
 from regroup.omenative.keys import TEARDOWN_FINALIZER
-from regroup.omenative.outcome import DropFinalizer
+from regroup.omenative.outcome import OF_REPLICA, DropFinalizer
 from regroup.omenative.pods import gate
 from regroup.omenative.view import InstancePod
 
@@ -43,7 +43,7 @@ def run(draft: Draft) -> None:
             draft.wake_at(ended)
         return
     if TEARDOWN_FINALIZER in draft.view.replica.metadata.finalizers:
-        draft.act(DropFinalizer(index=-1, name=TEARDOWN_FINALIZER))
+        draft.act(DropFinalizer(index=OF_REPLICA, name=TEARDOWN_FINALIZER))
 
 
 def _tell(draft: Draft, row: Row, pods: list[InstancePod], *, late: bool, waits_for: str) -> Row:
