@@ -16,7 +16,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def cluster_options(function: F) -> F:
-    """``--kubeconfig`` and ``--context``."""
+    """``--kubeconfig`` and ``--context`` of a command for people, who are outside of the cluster."""
+    return _options(function, default="$KUBECONFIG, ~/.kube/config")
+
+
+def operator_options(function: F) -> F:
+    """The same of the operator: without either it works on the cluster that its pod runs in."""
+    return _options(function, default="$KUBECONFIG, the pod's own cluster, ~/.kube/config")
+
+
+def _options(function: F, *, default: str) -> F:
     function = click.option("--context", metavar="NAME", help="Context of the kubeconfig; the current one if not given.")(
         function
     )
@@ -24,7 +33,7 @@ def cluster_options(function: F) -> F:
         "--kubeconfig",
         metavar="FILE",
         envvar="KUBECONFIG",
-        help="Kubeconfig file. [default: $KUBECONFIG, ~/.kube/config, in-cluster]",
+        help=f"Kubeconfig file. [default: {default}]",
     )(function)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import structlog
 
-from regroup.cli.connection import access, cluster_options
+from regroup.cli.connection import access, operator_options
 from regroup.cli.errors import EXIT_CLUSTER, CommandFailed, cluster_failure
 from regroup.cli.values import namespace, namespaces
 from regroup.leaderworkerset.gang import Provider
@@ -39,7 +39,7 @@ Examples:
 Every option can come from the environment, as REGROUP_<OPTION>: REGROUP_NAMESPACES=a,b.""",
     context_settings={"auto_envvar_prefix": "REGROUP"},
 )
-@cluster_options
+@operator_options
 @click.option("--namespaces", metavar="NAME,...", callback=namespaces, help="Keep only these namespaces. [default: all]")
 @click.option(
     "--home",
@@ -66,7 +66,7 @@ Every option can come from the environment, as REGROUP_<OPTION>: REGROUP_NAMESPA
     default=OperatorConfig.node_loss_grace,
     show_default=True,
     metavar="SECONDS",
-    help="How long a node must be lost before its Terminating pods are forced; 0: never.",
+    help="How long a node must be lost before Terminating pods of LeaderWorkerSets on it are forced; 0: never.",
 )
 @click.option(
     "--config-namespace",
@@ -75,7 +75,10 @@ Every option can come from the environment, as REGROUP_<OPTION>: REGROUP_NAMESPA
     "rights let it be read]",
 )
 @click.option(
-    "--workers", default=OperatorConfig.workers, show_default=True, help="Passes at the same time, for each controller."
+    "--workers",
+    default=OperatorConfig.workers,
+    show_default=True,
+    help="Groups that are looked at at the same time; each other controller has half as many workers.",
 )
 @click.option(
     "--scheduler-provider",

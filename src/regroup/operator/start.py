@@ -6,8 +6,9 @@ Webhooks are answered by every replica, controllers run in the one that leads. L
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from operator import add
 from typing import Any
 
 import structlog
@@ -137,22 +138,32 @@ class Operator:
             "regroup_cache_objects",
             "Objects in the cache",
             ("resource",),
-            lambda: (((one.resource,), float(one.objects)) for one in self.manager.cache.statistics()),
+            lambda: _joined(((one.resource, float(one.objects)) for one in self.manager.cache.statistics()), by=add),
         )
         gauges(
             "regroup_watch_silence_seconds",
             "Seconds since a kind was last heard of",
             ("resource",),
-            lambda: (
-                ((one.resource,), max((source.deaf_for for source in one.reflectors), default=0.0))
-                for one in self.manager.cache.statistics()
+            lambda: _joined(
+                (
+                    (one.resource, max((source.deaf_for for source in one.reflectors), default=0.0))
+                    for one in self.manager.cache.statistics()
+                ),
+                by=max,
             ),
         )
         gauges(
             "regroup_events",
             "Events by what became of them",
             ("outcome",),
-            lambda: (((name,), float(value)) for name, value in asdict(self.recorder.statistics()).items()),
+            lambda: _joined(
+                (
+                    (name, float(value))
+                    for recorder in (self.recorder, self._ome_recorder)
+                    for name, value in asdict(recorder.statistics()).items()
+                ),
+                by=add,
+            ),
         )
 
     async def _lead(self) -> None:
@@ -279,6 +290,16 @@ class Operator:
     def deaf(self) -> str | None:
         """Why this process should be started anew: a kind that has not been heard of for long. None when all is well."""
         return self.manager.cache.unhealthy(longer_than=DEAF_AFTER)
+
+
+def _joined(
+    values: Iterable[tuple[str, float]], *, by: Callable[[float, float], float]
+) -> Iterable[tuple[tuple[str, ...], float]]:
+    """One series for each name: both APIs watch pods and tell events, and a page must not have a series twice."""
+    found: dict[str, float] = {}
+    for name, value in values:
+        found[name] = by(found[name], value) if name in found else value
+    return (((name,), value) for name, value in found.items())
 
 
 def _configuration_resource(kind: str) -> Resource:
