@@ -4,7 +4,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
 
 from regroup.kube.pod import Pod
 from regroup.leaderworkerset.failure import Absorbed, Failure
@@ -27,14 +26,16 @@ def pod_id(pod: Pod) -> PodId:
 class Decision:
     """``rule`` names the paragraph that decided, ``why`` is for a person, ``facts`` are what it rested on."""
 
-    confirm: ClassVar[bool] = False
-    """Taken again on fresh reads of the leader and the LeaderWorkerSet before anything is written (8.4)."""
-
     rule: str
     why: str
     facts: Sequence[str] = ()
     again_at: datetime | None = None
     """Look again then even if nothing changes; None: only when something does."""
+
+    @property
+    def confirm(self) -> bool:
+        """Taken again on fresh reads of the leader and the LeaderWorkerSet before anything is written (8.4)."""
+        return False
 
     @property
     def name(self) -> str:
@@ -87,19 +88,24 @@ class Defer(Decision):
 class Recreate(Decision):
     """Delete the leader in the foreground and its workers with it; their owners make new ones (5.2 steps 13-15)."""
 
-    confirm: ClassVar[bool] = True
     leader: PodId
     failure: Failure | None
     """None when only the durable decision of an earlier look is left."""
     count: int | None = None
     """What the restart counter is to hold before the deletion; None where none is kept."""
 
+    @property
+    def confirm(self) -> bool:
+        """Not where nothing is counted and a worker failed: all that is written is a deletion, and its UID precondition finds
+        in the same moment what a read of the leader would (5.2 steps 6 and 14). A read is what the deletion would wait for. A
+        leader that failed itself may be on its way already, by its own set."""
+        return self.count is not None or self.failure is None or self.failure.uid == self.leader.uid
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhaust(Decision):
     """The budget is used up: mark, retain, delete, and leave it to a person (5.6.1)."""
 
-    confirm: ClassVar[bool] = True
     leader: PodId
     retain: Sequence[PodId]
     """Workers that get the clean-up finalizer."""
@@ -108,14 +114,21 @@ class Exhaust(Decision):
     delete: bool
     failure: Failure | None = None
 
+    @property
+    def confirm(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recover(Decision):
     """A person asked for it: forget the count, let go of the retained pods, workers first (5.6.4)."""
 
-    confirm: ClassVar[bool] = True
     leader: PodId
     pods: Sequence[PodId]
+
+    @property
+    def confirm(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +144,12 @@ class Release(Decision):
 class Force(Decision):
     """Remove a member that is stuck on a dead node, with grace period 0 (Q29)."""
 
-    confirm: ClassVar[bool] = True
     pod: PodId
     node: str
+
+    @property
+    def confirm(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from regroup.kube.workloads import Service, StatefulSet
 from regroup.leaderworkerset import gang, objects
 from regroup.leaderworkerset.controller import podwrites
 from regroup.leaderworkerset.controller.counters import Counters
-from regroup.leaderworkerset.controller.endings import Endings
+from regroup.leaderworkerset.controller.endings import Ending, Endings
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.podwrites import Overtaken
 from regroup.leaderworkerset.controller.stores import Stores
@@ -44,7 +44,6 @@ from regroup.leaderworkerset.keys import (
     ABSORBED_RESTARTS,
     EVIDENCE,
     EXHAUSTED,
-    GROUP_INDEX,
     LEADER_UID,
     NAME,
     RECOVER,
@@ -136,10 +135,9 @@ class Actor:
             )
         await self._delete_leader(view, leader)
         if not view.hash_mode:
-            # Garbage collection would reach the workers one by one through their set. The label names the incarnation, so
-            # nothing of a later one can be hit; sets that we did not make lack it and are left to garbage collection. In Hash
-            # mode the condition group-ready costs a write, and this is the one that can be done without.
-            self._end_workers(view, leader.uid)
+            # Garbage collection would reach the workers one by one through their set. In Hash mode the condition group-ready
+            # costs a write, and this is the one that can be done without. Parallel sets are taken away by a rule of their own.
+            self._end_workers(view, leader.uid, with_set=not view.parallel)
         what = f"Recreating group {view.key.index} (leader pod {leader.name}): {decision.why}"
         self._tell(target, "Normal", "RecreateGroup", what, related=leader, evidence=evidence(decision, view))
 
@@ -326,7 +324,7 @@ class Actor:
             raise Overtaken(f"worker set {decision.set_name}: {error}") from error
         self._expectations.expect_deleted(target.view.key, uid=decision.set_uid, by_uid=self._stores.sets.by_uid)
         if decision.leader_uid:
-            self._end_workers(target.view, decision.leader_uid)
+            self._end_workers(target.view, decision.leader_uid, with_set=False)
 
     async def _delete_leader(self, view: GroupView, leader: PodId) -> None:
         try:
@@ -336,15 +334,23 @@ class Actor:
             raise Overtaken(f"leader {leader.name}: {error}") from error
         self._expectations.expect_deleted(view.key, uid=leader.uid, by_uid=self._stores.pods.by_uid)
 
-    def _end_workers(self, view: GroupView, leader_uid: str) -> None:
-        """Have all workers of one incarnation told to end, with one request. The selector names nothing that our cache does not
-        hold, so an impostor would be known; with one about, garbage collection is left to it."""
-        if view.impostors:
-            return
-        if any(pod.metadata.labels.get(LEADER_UID) == leader_uid and not pod.deleting for pod in view.workers):
-            key = view.key
-            selector = f"{LEADER_UID}={leader_uid},{NAME}={key.lws},{GROUP_INDEX}={key.index}"
-            self._endings.add(namespace=key.namespace, selector=selector)
+    def _end_workers(self, view: GroupView, leader_uid: str, *, with_set: bool) -> None:
+        """Have all workers of one incarnation told to end. Their label names the incarnation, so nothing of a later one can be
+        hit; pods of sets that we did not make lack it and are left to garbage collection. A selector names nothing that our
+        cache does not hold, so an impostor would be known; with one about, no pod is named by its label."""
+        untold = [pod for pod in view.workers if not pod.deleting]
+        workers = view.worker_set
+        mine = with_set and workers is not None and not workers.deleting and workers.controlled_by(leader_uid)
+        self._endings.add(
+            Ending(
+                namespace=view.key.namespace,
+                leader_uid=leader_uid,
+                pods=len(untold),
+                set_name=workers.name if mine and workers is not None else "",
+                set_uid=workers.uid if mine and workers is not None else "",
+                labelled=not view.impostors and all(pod.metadata.labels.get(LEADER_UID) == leader_uid for pod in untold),
+            )
+        )
 
     def _expect_pod(self, target: Target, pod: Pod | None) -> None:
         if pod is None:

@@ -132,7 +132,7 @@ class Wiring:
         )
         self._tallies = Tallies(metrics, exhausted=self._groups.exhausted)
         counters = Counters(client, rng=rng)
-        endings = Endings(client)
+        endings = Endings(client, clock=clock)
         manager.add(endings.run, name="endings")
         group_writes: Expectations[GroupKey] = Expectations(clock=clock)
         set_writes: Expectations[SetKey] = Expectations(clock=clock)
