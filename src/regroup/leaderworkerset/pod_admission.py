@@ -35,7 +35,7 @@ def mutate_pod(pod: Pod, *, namespace: str, random_key: str, provider: Provider 
     metadata = pod.get("metadata") or {}
     if keys.NAME not in (metadata.get("labels") or {}):
         return pod
-    pod = copy.deepcopy(pod)
+    pod = _copy(pod)
     metadata = pod["metadata"]
     labels, annotations = metadata["labels"], metadata.get("annotations") or {}
     size = _number(annotations, keys.SIZE)
@@ -54,6 +54,22 @@ def mutate_pod(pod: Pod, *, namespace: str, random_key: str, provider: Provider 
     add_tpu_variables(pod, size=size)
     add_lws_variables(pod, namespace=namespace)
     return pod
+
+
+def _copy(pod: Pod) -> Pod:
+    """A copy as deep as what is changed here: labels, annotations, the lists of containers and their variables, affinity. What
+    the server keeps of who wrote which field is the largest part of a pod, and nobody's business here."""
+    spec = dict(pod.get("spec") or {})
+    for kind in ("containers", "initContainers"):
+        if spec.get(kind):
+            spec[kind] = [dict(container) for container in spec[kind]]
+    if "affinity" in spec:
+        spec["affinity"] = copy.deepcopy(spec["affinity"])
+    metadata = dict(pod["metadata"])
+    for part in ("labels", "annotations"):
+        if metadata.get(part) is not None:
+            metadata[part] = dict(metadata[part])
+    return {**pod, "metadata": metadata, "spec": spec}
 
 
 def _leader(pod: Pod, *, namespace: str, random_key: str) -> None:

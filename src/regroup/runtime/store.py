@@ -261,6 +261,7 @@ class _Tables(Generic[T]):
 
     def put(self, obj: T) -> None:
         values = [(index, tuple(self._indexers[name](obj))) for name, index in self.indexes.items()]
+        obj.metadata.share(None)
         key = _key(obj)
         self.objects[key] = obj
         if obj.metadata.uid:
@@ -288,6 +289,7 @@ class _Tables(Generic[T]):
 
     def swap(self, old: T, new: T) -> None:
         """Put ``new`` in the place of ``old``, which has the same name."""
+        new.metadata.share(old.metadata)
         functions = [(index, self._indexers[name]) for name, index in self.indexes.items()]
         values = [(index, set(function(old)), set(function(new))) for index, function in functions]
         key = _key(new)

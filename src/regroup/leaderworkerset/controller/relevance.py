@@ -57,6 +57,17 @@ def same_worker_set(old: StatefulSet, new: StatefulSet) -> bool:
     )
 
 
+def same_leader_set(old: StatefulSet, new: StatefulSet) -> bool:
+    """Whether nothing that a pass reads of a leader set is different. Of its status that is how many leaders there are: how many
+    are ready, their pods say."""
+    return (
+        old.metadata.generation == new.metadata.generation
+        and old.status.replicas == new.status.replicas
+        and old.spec == new.spec
+        and _same_meta(old.metadata, new.metadata)
+    )
+
+
 def says_otherwise(old: LeaderWorkerSet, new: LeaderWorkerSet) -> bool:
     """Whether all groups have to hear of it: the spec, the deletion, an annotation. A status is our own doing."""
     return (

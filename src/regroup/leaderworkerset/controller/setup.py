@@ -18,7 +18,15 @@ from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.groups import GroupLooks
 from regroup.leaderworkerset.controller.memory import Departures, Groups, Pace, Rejections
 from regroup.leaderworkerset.controller.observe import Observer
-from regroup.leaderworkerset.controller.relevance import health_of, recounted, same_pod, same_worker_set, says_otherwise, unless
+from regroup.leaderworkerset.controller.relevance import (
+    health_of,
+    recounted,
+    same_leader_set,
+    same_pod,
+    same_worker_set,
+    says_otherwise,
+    unless,
+)
 from regroup.leaderworkerset.controller.sets import SetPasses
 from regroup.leaderworkerset.controller.statuses import Statuses
 from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, BY_LWS, BY_NODE, Stores
@@ -48,6 +56,9 @@ from regroup.runtime.metrics import Metrics
 from regroup.runtime.store import Change
 
 SetKey = tuple[str, str]
+
+_CALM = 0.03
+"""Seconds that a change which asks for nothing at once may wait for the next one of its group."""
 
 _PASS_INTERVAL = 0.1
 """Seconds between two passes over one LeaderWorkerSet on account of its groups: a storm in a thousand groups is looked at as a
@@ -91,7 +102,7 @@ class Wiring:
         cache, client, clock = manager.cache, manager.client, manager.clock
         self._clock = clock
         lws = cache.informer(LEADERWORKERSETS, type=LeaderWorkerSet)
-        pods = cache.informer(PODS, type=Pod, label_selector=NAME, indexers=_POD_INDEXES)
+        self._pods = pods = cache.informer(PODS, type=Pod, label_selector=NAME, indexers=_POD_INDEXES)
         sets = cache.informer(STATEFULSETS, type=StatefulSet, label_selector=NAME)
         deployments = cache.informer(DEPLOYMENTS, type=Deployment, label_selector=NAME)
         replica_sets = cache.informer(REPLICASETS, type=ReplicaSet, label_selector=NAME, indexers={BY_LWS: _lws_index})
@@ -227,9 +238,27 @@ class Wiring:
                 # Noted now: by the next look another group may be in its place.
                 self._rejections.note(key, now=self._clock.now())
             self._groups.note(key)
+            if self._pods.synced and self._can_wait(change, key):
+                self.groups.queue.add_after(key, _CALM)
+                continue
             yield key
             if is_hash_key(key.index) and self._moves_others(change, key):
                 yield from self._dependent_groups(key.namespace, key.lws)
+
+    def _can_wait(self, change: Change[Pod], key: GroupKey) -> bool:
+        """Whether a change of a worker asks for nothing at once, so that one look serves for several such: it is made, placed or
+        gets ready, or it goes with a group that is on its way out already and is not the last of it (4.4, 5.1). Hash groups tell
+        their Deployments about their workers, and their leaders' turns depend on each other: they never wait."""
+        pod = change.object
+        if worker_index(pod) < 1 or is_hash_key(key.index):
+            return False
+        if change.new is not None and not pod.deleting:
+            return not pod.terminal and pod.restarts <= (change.old.restarts if change.old is not None else 0)
+        members = self._stores.pods.index(BY_GROUP, str(key))
+        leader = next((one for one in members if worker_index(one) == 0), None)
+        if leader is None or leader.deleting:
+            return True
+        return is_gated(leader) and len(members) > 1
 
     def _moves_others(self, change: Change[Pod], key: GroupKey) -> bool:
         """Whether places, turns or counters of other Hash groups may be different now (4.5): a leader came, went or changed its
@@ -347,8 +376,9 @@ def _group_of(found: HasMeta) -> GroupKey | None:
 
 
 def _group_index(pod: Pod) -> Iterable[str]:
-    key = _group_of(pod)
-    return (str(key),) if key is not None else ()
+    labels = pod.metadata.labels
+    name, index = labels.get(NAME, ""), labels.get(GROUP_INDEX, "")
+    return (f"{pod.metadata.namespace}/{name}/{index}",) if name and is_group_index(index) else ()
 
 
 def _leader_index(pod: Pod) -> Iterable[str]:
@@ -387,6 +417,8 @@ def _lws_of(change: Change[Service] | Change[ControllerRevision] | Change[Worklo
 def _lws_of_leader_set(change: Change[StatefulSet]) -> Iterable[SetKey]:
     found = change.new or change.old
     if found is None or GROUP_INDEX in found.metadata.labels:
+        return ()
+    if change.old is not None and change.new is not None and same_leader_set(change.old, change.new):
         return ()
     return ((found.metadata.namespace, found.metadata.labels.get(NAME, "")),)
 
