@@ -12,6 +12,8 @@ class Budget:
     figure: str
     relation: Literal["at most", "at least"]
     limit: float
+    before: str = ""
+    """What somebody else was measured to need, where that is what the limit comes from."""
 
     def kept(self, figures: Mapping[str, float]) -> bool:
         value = figures[self.figure]
@@ -42,6 +44,7 @@ class Answer:
                     "rule": f"{budget.relation} {budget.limit:g}",
                     "measured": round(self.figures[budget.figure], 3),
                     "kept": budget.kept(self.figures),
+                    **({"before": budget.before} if budget.before else {}),
                 }
                 for budget in self.budgets
             ],

@@ -43,13 +43,14 @@ def calibration() -> float:
 
 
 def _table(results: dict[str, dict[str, Any]]) -> Table:
-    table = Table("question", "figure", "ours", "to reach", "")
+    """Every figure that has a limit: what the Go controller needs, what is to be reached, and ours."""
+    table = Table("question", "figure", "Go", "to reach", "ours", "")
     for name, result in results.items():
         for budget in result.get("budgets", ()):
-            verdict = "" if budget["kept"] else "missed"
-            table.add_row(name, budget["figure"], f"{budget['measured']:g}", budget["rule"], verdict)
+            verdict = "met" if budget["kept"] else "missed"
+            table.add_row(name, budget["figure"], budget.get("before", ""), budget["rule"], f"{budget['measured']:g}", verdict)
         if "error" in result:
-            table.add_row(name, "-", "-", "-", result["error"])
+            table.add_row(name, "-", "-", "-", "-", result["error"])
     return table
 
 

@@ -31,5 +31,5 @@ async def measure() -> Answer:
             "events": counted.events,
             "conflicts": counted.conflicts,
         },
-        budgets=(Budget("leader_deletes", "at most", GROUPS), Budget("leaders", "at least", GROUPS)),
+        budgets=(Budget("leader_deletes", "at most", GROUPS, before="27-32"), Budget("leaders", "at least", GROUPS)),
     )

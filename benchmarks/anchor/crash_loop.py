@@ -68,8 +68,8 @@ async def measure() -> Answer:
             "paced_latest_s": max(late),
         },
         budgets=(
-            Budget("writes_each", "at most", 6),
-            Budget("conflicts", "at most", 0),
+            Budget("writes_each", "at most", 6, before="24"),
+            Budget("conflicts", "at most", 0, before="113"),
             Budget("paced_conflicts", "at most", 0),
             # Creation times have whole seconds: the clock starts up to a second before the leader was made.
             Budget("paced_earliest_s", "at least", -1.0),

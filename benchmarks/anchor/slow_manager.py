@@ -20,8 +20,8 @@ async def measure() -> Answer:
         question="100 groups of 8 fail at once, with a controller manager at 20 requests/s",
         figures=storm.figures(),
         budgets=(
-            Budget("ready_s", "at most", 0.5 * GO_READY),
-            Budget("writes", "at most", 500),
+            Budget("ready_s", "at most", 0.5 * GO_READY, before="144"),
+            Budget("writes", "at most", 500, before="2777"),
             Budget("conflicts", "at most", 0),
         ),
     )
