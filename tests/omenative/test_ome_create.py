@@ -363,3 +363,12 @@ def test_a_held_create_whose_pods_come_up_after_all() -> None:
     world.settle()
     assert world.uids_of() == uids
     assert world.status.retry_blocks == ()
+
+
+def test_a_failed_pod_that_is_replaced_is_asked_for() -> None:
+    """6.1, 35: what is told of a replacement under None counts the pod that takes the place of the ended one."""
+    world = World(workers=2, policy="None").settle()
+    world.fail(world.pod(0, "worker"), reason="Evicted")
+    world.vanish(world.pod(0, "worker", 1))
+    world.settle()
+    assert world.told("InstanceCreated")[1:] == ["OMENative component=engine instance=0 materialized; 2 pod(s) requested"]

@@ -28,7 +28,7 @@ def show_service(explanation: ServiceExplanation, console: Console, *, details: 
 def _show_component(component: ComponentReport, console: Console, *, details: bool) -> None:
     paused = f", paused ({component.paused})" if component.paused else ""
     console.print(
-        f"[bold]{escape(component.component)}[/]  {component.desired} Instances wanted, restart policy "
+        f"[bold]{escape(component.component)}[/]  {component.desired} {_instances(component)} wanted, restart policy "
         f"{escape(component.restart_policy)} (from {escape(component.restart_policy_from)}){paused}"
     )
     console.print(escape("; ".join(_limits(component))))
@@ -42,6 +42,10 @@ def _show_component(component: ComponentReport, console: Console, *, details: bo
         _show_instance(one, console)
     for problem in component.problems:
         console.print(f"problem: {escape(problem)}")
+
+
+def _instances(component: ComponentReport) -> str:
+    return "Instance" if component.desired == 1 else "Instances"
 
 
 def _limits(component: ComponentReport) -> Sequence[str]:

@@ -1,5 +1,6 @@
 """What the plugin reads of a cluster: a service, its replicas, and live pods and events (spec/omenative.md 7). Reads only."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,8 +16,8 @@ from regroup.omenative.view import InstancePod
 from regroup.wire.client import Client
 from regroup.wire.errors import NotFound
 
-EVENT_LIMIT = 500
-"""Events of a namespace that are looked through."""
+POD_LIMIT = 16
+"""Pods of an Instance that are shown, with their events."""
 
 
 class Series(View, frozen=True, gc=False, kw_only=True):
@@ -72,7 +73,12 @@ async def read_pods(client: Client, service: Service, component: str, index: int
 
 
 async def read_events(client: Client, service: Service, pods: Sequence[InstancePod]) -> Sequence[PodEvent]:
-    """What was told of these pods, as far as the newest page of the namespace's events goes."""
-    page = await client.list(EVENTS, namespace=service.namespace, type=PodEvent, limit=EVENT_LIMIT)
-    uids = {pod.uid for pod in pods}
-    return [event for event in page.items if event.regarding.kind == PODS.kind and event.regarding.uid in uids]
+    """What was told of the first ``POD_LIMIT`` of these pods, however many events their namespace has."""
+
+    async def of(pod: InstancePod) -> Sequence[PodEvent]:
+        selector = f"regarding.kind={PODS.kind},regarding.uid={pod.uid}"
+        page = await client.list_all(EVENTS, namespace=service.namespace, type=PodEvent, field_selector=selector)
+        return page.items
+
+    pages = await asyncio.gather(*(of(pod) for pod in pods[:POD_LIMIT]))
+    return [event for page in pages for event in page]

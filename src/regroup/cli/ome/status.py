@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from regroup.cli.ome.instances import API_VERSION, evidence_of
-from regroup.cli.ome.reading import PodEvent, Service
+from regroup.cli.ome.reading import POD_LIMIT, PodEvent, Service
 from regroup.kube.meta import find_condition
 from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.api.row import LastFailure, Operation, Row
@@ -17,7 +17,6 @@ from regroup.omenative.service.resolve import declared_mode
 from regroup.omenative.view import InstancePod
 from regroup.runtime.clock import timestamp
 
-POD_LIMIT = 16
 VALUE_LIMIT = 120
 """Characters of a value in a table; longer ones end in ``...``."""
 

@@ -72,7 +72,8 @@ def _begin(draft: Draft, row: Row, operation: Operation, slots: Sequence[Slot]) 
     """Open a create at the operation's revision and ask for the pods that are not there."""
     row = draft.put(msgspec.structs.replace(row, phase=CREATING, operation=operation, target_revision=operation.target_revision))
     retries.started(draft, operation.target_revision)
-    taken = {pod.name for pod in draft.pods(row.index)}
+    # One that has ended is replaced: its successor is asked for as well.
+    taken = {pod.name for pod in draft.pods(row.index) if not pod.terminal}
     missing = [slot for slot in slots if slot.name not in taken]
     draft.tell(row, "InstanceCreated", f"materialized; {len(missing)} pod(s) requested")
     draft.explain(row, "ome T1", f"{operation.reason}: {len(missing)} pod(s) are made at incarnation {row.incarnation}")
