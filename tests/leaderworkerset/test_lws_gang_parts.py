@@ -6,7 +6,7 @@ import pytest
 from tests.leaderworkerset.lws_api_builders import lws_dict, pod_dict
 from tests.leaderworkerset.lws_builders import NOW, pod, view
 
-from regroup.leaderworkerset import gang, keys, requests, types
+from regroup.leaderworkerset import gang, keys, objects, requests, types
 from regroup.leaderworkerset.decisions import Admit, CreatePodGroups, Stay, Wait
 from regroup.leaderworkerset.gang import Level, Provider
 from regroup.leaderworkerset.gang_validation import scheduling_problems
@@ -99,6 +99,28 @@ def test_admission_names_the_pod_group() -> None:
         assert gang.GROUP_NAME not in plain["metadata"]["annotations"]
         again = admitted(one, Provider.KUBERNETES)
         assert admitted(again, Provider.KUBERNETES) == again, "B15"
+
+
+def test_workers_are_placed_with_their_leader() -> None:
+    """3.6, KEP-666: the Go controller tells incarnations of a leader apart by its copy of the Workload's name; workers take the
+    leader's, and its PodGroups are those that its admission named."""
+    lws = types.decode(lws_dict(spec={"scheduling": {}}, template={"size": 3}))
+    placed = {keys.WORKLOAD_SCHEDULING: "replica", keys.WORKLOAD_NAME: "demo-b7c8d2f1.x2k9q"}
+    leader = pod(0, annotations=placed)
+    made = objects.worker_set(lws, leader=leader)["spec"]["template"]["metadata"]["annotations"]
+    assert made.items() >= placed.items()
+    (wanted,) = gang.wanted(leader, provider=Provider.KUBERNETES)
+    assert wanted.name.startswith("demo-b7c8d2f1.x2k9q-0-")
+    kept = objects.leader_set(lws, revision="r", replicas=1, partition=0, workload="demo-b7c8d2f1")
+    assert gang.noted_workload(kept["spec"]["template"]) == "demo-b7c8d2f1"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "lost", "sizes", "expected"), [(2, 0, {2}, 4), (2, 0, {2, 4}, 4), (3, 1, {2}, 4), (0, 0, {2}, 1), (1, 1, {4}, 1)]
+)
+def test_members_of_all(replicas: int, lost: int, sizes: set[int], expected: int) -> None:
+    """3.6: never more than there can be, and at least one."""
+    assert gang.members_of_all(replicas=replicas, lost=lost, sizes=sizes) == expected
 
 
 def test_names_fit() -> None:

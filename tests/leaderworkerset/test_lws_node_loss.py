@@ -77,3 +77,17 @@ def test_the_annotation_of_one_leaderworkerset(value: str | None, grace: float) 
     """Q29: one annotation overrides; nonsense does not."""
     annotations = {} if value is None else {GRACE_ANNOTATION: value}
     assert rule_for(annotations, default=NodeLossRule()).grace == grace
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [("Failed", "its containers have stopped"), ("Succeeded", "its containers have stopped"), ("Running", "removed by force")],
+)
+def test_what_a_pod_without_a_grace_period_waits_for(phase: str, words: str) -> None:
+    """158: a kubelet that is done deletes with a grace period of 0, as a person does who forces. Somebody's finalizer on a pod
+    that has ended must not be told as a force that nobody used."""
+    held = pod(1, deleted=-120, grace=0, phase=phase, ready=False, finalizers=["example.com/hold"])
+    verdict = judge(held, {}, rule=NodeLossRule(), now=NOW)
+    assert verdict.stuck is Stuck.OVERDUE
+    assert words in verdict.why
+    assert "it waits for finalizers example.com/hold" in verdict.why

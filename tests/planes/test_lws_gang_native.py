@@ -213,7 +213,17 @@ async def test_a_strangers_workload(native_plane: Plane) -> None:
     [
         ({"scheduling": {}, "startupPolicy": "LeaderReady"}, "spec.scheduling", "LeaderReady"),
         ({"scheduling": {"schedulingPolicy": {"basic": {}}, "replica": {}}}, "spec.scheduling", "exactly one level"),
-        ({"scheduling": {"schedulingPolicy": {"gang": {}}}}, "spec.scheduling", "not supported"),
+        (
+            {"scheduling": {"schedulingPolicy": {"gang": {"minCount": 3}}}},
+            "spec.scheduling.schedulingPolicy.gang.minCount",
+            "follows replicas and size",
+        ),
+        ({"scheduling": {"schedulingPolicy": {"gang": {}}}, "startupPolicy": "LeaderReady"}, "spec.scheduling", "LeaderReady"),
+        (
+            {"scheduling": {}, "annotations": {"scheduling.k8s.io/group-template-name": "decode"}},
+            "metadata.annotations[scheduling.k8s.io/group-template-name]",
+            "Workload of a parent",
+        ),
         (
             {"scheduling": {"replica": {"schedulingPolicy": {"gang": {"minCount": 2}}}}},
             "spec.scheduling.replica.schedulingPolicy.gang.minCount",

@@ -12,7 +12,11 @@ from tests.planes.plane import NAMESPACE, Plane
 @pytest.mark.parametrize("limit", [None, 5], ids=["uncounted", "counted"])
 async def test_the_cost_of_a_recreation(plane: Plane, size: int, limit: int | None) -> None:
     """Design 8: at most six writes whatever the size, group-ready included; where a count is kept, it is written before the
-    deletion and again when it moves to the replacement, before its gate is lifted (107). No write fails or changes nothing."""
+    deletion and again when it moves to the replacement, before its gate is lifted (107). No write fails or changes nothing.
+
+    The two cannot be one: before the deletion nobody knows the key of the replacement, whose admission draws it, and after it a
+    crash would find no count. Nor can any other write carry either of them: none is about the LeaderWorkerSet's metadata.
+    """
     async with plane:
         await plane.apply(hashed(size=size, limit=limit))
         (old,) = await settled(plane, size=size)

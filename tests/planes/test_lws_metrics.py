@@ -6,7 +6,7 @@ from tests.planes.plane import NAMESPACE, group_names, lws_manifest, pod_templat
 from tests.planes.sandbox_plane import SandboxPlane
 
 from regroup.kube.resources import PODS
-from regroup.leaderworkerset.keys import LEADERWORKERSETS, RECOVER
+from regroup.leaderworkerset.keys import LEADERWORKERSETS, RECOVER, RESTART_COUNTS
 
 pytestmark = pytest.mark.looptime
 
@@ -67,3 +67,19 @@ async def test_waits_and_skips() -> None:
         assert 0 < now["lws_group_restart_backoff_seconds_sum", "demo", NAMESPACE] <= 60
         assert now["lws_group_recreations_skipped_total", "after", NAMESPACE, "unschedulable"] == 1
         assert ("lws_group_recreations_total", "after", NAMESPACE) not in now
+
+
+async def test_counters_of_groups_that_cannot_exist() -> None:
+    """Q27: keys that name no group are told once and are nobody's pass, which would fail again and again."""
+    async with SandboxPlane() as plane:
+        await plane.apply(lws_manifest(size=2, template={"maxGroupRestarts": 1}))
+        old = await plane.wait_available()
+        await plane.sleep(5)
+        before = samples(plane, prefix="controller_runtime_reconcile_errors")
+        for text in ('{"x":1}', '{"a/b":1}', '{"a/-1":1}', '{"a/12345678901234567890":1}'):
+            patch = {"metadata": {"annotations": {RESTART_COUNTS: text}}}
+            await plane.client.merge_patch(LEADERWORKERSETS, "demo", patch, namespace=NAMESPACE)
+            await plane.sleep(5)
+        assert samples(plane, prefix="controller_runtime_reconcile_errors") == before
+        assert await plane.uids() == old
+        assert {event.count for event in await plane.events("FailedRestartCount")} == {1}

@@ -26,7 +26,7 @@ from regroup.leaderworkerset.decisions import (
     pod_id,
 )
 from regroup.leaderworkerset.failure import Absorbed, Failure, Signal, find_failures
-from regroup.leaderworkerset.keys import RECREATE_PENDING
+from regroup.leaderworkerset.keys import RECOVER, RECREATE_PENDING
 from regroup.leaderworkerset.node_loss import Stuck, judge
 from regroup.leaderworkerset.start_state import Start, as_it_was, expected_size, start_state
 from regroup.leaderworkerset.upkeep import upkeep
@@ -113,10 +113,8 @@ def _exhausted(view: GroupView, now: datetime) -> Decision | None:
             leader=pod_id(leader),
             pods=_retained(view),
         )
-    return Wait(
-        rule=RETAINED,
-        why=f"the group used up its restart budget and is retained; to recover it, annotate pod {leader.metadata.name}",
-    )
+    how = f"to recover it, annotate pod {leader.metadata.name} with {RECOVER}=true"
+    return Wait(rule=RETAINED, why=f"the group used up its restart budget and is retained; {how}")
 
 
 def _clean_up_reason(view: GroupView) -> str:

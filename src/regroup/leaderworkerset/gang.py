@@ -5,7 +5,7 @@ Two providers. Volcano: one PodGroup a group, owned by the leader pod, for every
 know how an object gets into the cluster.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -35,6 +35,10 @@ _VOLCANO_PREFIX = "volcano.sh/"
 _NAME_LIMIT = 253
 _DISRUPTION = {"single": "Pod", "all": "PodGroup"}
 """The shape of v1beta1 in the words of v1alpha2."""
+FIXED_VERSION = "v1alpha2"
+"""In which the members of a gang cannot change once it exists."""
+DELEGATIONS = ("scheduling.k8s.io/group-template-name", "scheduling.k8s.io/parent-compositepodgroup")
+"""Annotations by which a parent has the groups of a LeaderWorkerSet made from its own Workload."""
 
 
 class Provider(StrEnum):
@@ -57,8 +61,22 @@ class SeveralLevels(ValueError):
     """More than one level of ``spec.scheduling`` is in use. The message names them."""
 
 
+class PodGroupSpec(View, frozen=True, gc=False, kw_only=True):
+    """``spec`` of a PodGroup."""
+
+    scheduling_policy: dict[str, Any] | None = msgspec.field(name="schedulingPolicy", default=None)
+
+
 class PodGroup(ObjectView, frozen=True, gc=False, kw_only=True):
-    """A PodGroup of either provider: whose it is."""
+    """A PodGroup of either provider: whose it is, and of how many members its gang is."""
+
+    spec: PodGroupSpec = PodGroupSpec()
+
+    @property
+    def min_count(self) -> int | None:
+        """Members that are placed together; None where it is no gang of ``scheduling.k8s.io``."""
+        found = ((self.spec.scheduling_policy or {}).get("gang") or {}).get("minCount")
+        return found if isinstance(found, int) else None
 
 
 class WorkloadSpec(View, frozen=True, gc=False, kw_only=True):
@@ -127,20 +145,38 @@ def is_gang(part: Mapping[str, Any], *, template: str) -> bool:
 
 
 def members(template: str, *, size: int) -> int:
-    """Pods of one PodGroup that is made from the template."""
+    """Pods of one PodGroup that is made from the template of a replica or of a role."""
     return {keys.LEADER: 1, keys.WORKER: size - 1}.get(template, size)
 
 
-def template_annotations(lws: LeaderWorkerSet) -> dict[str, str]:
-    """What pods carry so that their admission can name their PodGroup."""
-    scheduling = lws.spec.scheduling
+def members_of_all(*, replicas: int, lost: int, sizes: Collection[int]) -> int:
+    """Pods that a gang of all replicas can count on: while a rollout changes the size those of the smallest, and nothing of the
+    ``lost`` groups, which are retained; more would wait for pods that nobody makes. At least 1, as the API asks."""
+    return max(1, (replicas - lost) * min(sizes, default=1))
+
+
+def used_level(lws: LeaderWorkerSet) -> Level | None:
+    """The level at which its pods are placed; None where nothing is asked for."""
     try:
-        at = None if scheduling is None else level(scheduling)
+        return None if lws.spec.scheduling is None else level(lws.spec.scheduling)
     except SeveralLevels:
-        at = None  # refused at admission; one that got past it is placed pod by pod
-    if at is None:
-        return {}
-    return {keys.WORKLOAD_SCHEDULING: str(at), keys.WORKLOAD_NAME: workload_name(lws)}
+        return None  # refused at admission; one that got past it is placed pod by pod
+
+
+def delegated_by(lws: LeaderWorkerSet) -> str:
+    """The annotation by which a parent takes its scheduling over; empty where none does."""
+    return next((key for key in DELEGATIONS if key in lws.metadata.annotations), "")
+
+
+def template_annotations(lws: LeaderWorkerSet, *, workload: str = "") -> dict[str, str]:
+    """What pods carry so that their admission can name their PodGroup. ``workload``: of that name, unless it is ours."""
+    at = used_level(lws)
+    return {} if at is None else {keys.WORKLOAD_SCHEDULING: str(at), keys.WORKLOAD_NAME: workload or workload_name(lws)}
+
+
+def noted_workload(template: Mapping[str, Any]) -> str:
+    """The Workload that a pod template names; empty when it names none."""
+    return str(((template.get("metadata") or {}).get("annotations") or {}).get(keys.WORKLOAD_NAME) or "")
 
 
 def workload_name(lws: LeaderWorkerSet) -> str:
@@ -158,6 +194,8 @@ def native_name(labels: Mapping[str, str], annotations: Mapping[str, str]) -> st
     """The PodGroup of a pod with these labels and annotations; empty when it is in none."""
     at, workload = annotations.get(keys.WORKLOAD_SCHEDULING), annotations.get(keys.WORKLOAD_NAME, "")
     group, revision = labels.get(keys.GROUP_INDEX, ""), labels.get(keys.REVISION, "")
+    if at == Level.ALL and workload:
+        return name_of_all(workload)
     if not workload or not group:
         return ""
     if at == Level.REPLICA:
@@ -166,6 +204,11 @@ def native_name(labels: Mapping[str, str], annotations: Mapping[str, str]) -> st
         role = keys.LEADER if labels.get(keys.WORKER_INDEX) == keys.LEADER_INDEX else keys.WORKER
         return _joined(workload, group, role, revision)
     return ""
+
+
+def name_of_all(workload: str) -> str:
+    """The one PodGroup of all replicas; it stays as long as the LeaderWorkerSet does."""
+    return _joined(workload, str(Level.ALL))
 
 
 def wanted(leader: Pod, *, provider: Provider) -> tuple[Wanted, ...]:
@@ -215,39 +258,68 @@ def volcano_pod_group(lws: LeaderWorkerSet, *, leader: Pod, name: str) -> Object
     }
 
 
-def native_pod_group(lws: LeaderWorkerSet, *, leader: Pod, wanted: Wanted, workload_uid: str, version: str) -> Object:
+def native_pod_group(lws: LeaderWorkerSet, *, leader: Pod, wanted: Wanted, workload: Workload, version: str) -> Object:
     """A ``scheduling.k8s.io`` PodGroup of one group. ``lws`` is at the group's own revision."""
     template = wanted.role or Level.REPLICA
-    spec = _group_spec(lws, template, version=version)
-    name = workload_name(lws)
-    if version == "v1alpha2":
-        spec["podGroupTemplateRef"] = {"workload": {"workloadName": name, "podGroupTemplateName": template}}
+    spec = _group_spec(lws, template, version=version, count=members(template, size=lws.template.size))
+    labels = {
+        **_labels(lws, leader),
+        keys.SCHEDULING_LEVEL: str(Level.ROLE if wanted.role else Level.REPLICA),
+        **({keys.ROLE: wanted.role} if wanted.role else {}),
+    }
+    return _pod_group(lws, name=wanted.name, labels=labels, template=template, spec=spec, workload=workload, version=version)
+
+
+def pod_group_of_all(lws: LeaderWorkerSet, *, workload: Workload, count: int, version: str) -> Object:
+    """The ``scheduling.k8s.io`` PodGroup of all replicas. ``count``: ``members_of_all``."""
+    return _pod_group(
+        lws,
+        name=name_of_all(workload.metadata.name),
+        labels={keys.NAME: lws.name, keys.SCHEDULING_LEVEL: str(Level.ALL)},
+        template=Level.ALL,
+        spec=_group_spec(lws, Level.ALL, version=version, count=count),
+        workload=workload,
+        version=version,
+    )
+
+
+def _pod_group(
+    lws: LeaderWorkerSet,
+    *,
+    name: str,
+    labels: Mapping[str, str],
+    template: str,
+    spec: Object,
+    workload: Workload,
+    version: str,
+) -> Object:
+    source = workload.metadata
+    if version == FIXED_VERSION:
+        ref: Object = {"workloadName": source.name, "podGroupTemplateName": str(template)}
+        spec["podGroupTemplateRef"] = {"workload": ref}
     else:
-        spec["workloadRef"] = {"workloadName": name, "templateName": template}
-    resource = native("workloads", "Workload", version)
+        spec["workloadRef"] = {"workloadName": source.name, "templateName": str(template)}
+    api_version = native("workloads", "Workload", version).api_version
+    owner = {"apiVersion": api_version, "kind": "Workload", "name": source.name, "uid": source.uid, "controller": False}
     return {
-        "apiVersion": resource.api_version,
+        "apiVersion": api_version,
         "kind": "PodGroup",
         "metadata": {
-            "name": wanted.name,
+            "name": name,
             "namespace": lws.namespace,
-            "labels": {
-                **_labels(lws, leader),
-                keys.SCHEDULING_LEVEL: str(Level.ROLE if wanted.role else Level.REPLICA),
-                **({keys.ROLE: wanted.role} if wanted.role else {}),
-            },
-            "ownerReferences": [
-                _owner(lws),
-                {"apiVersion": resource.api_version, "kind": "Workload", "name": name, "uid": workload_uid, "controller": False},
-            ],
+            "labels": dict(labels),
+            "ownerReferences": [_owner(lws), owner],
         },
         "spec": spec,
     }
 
 
-def workload(lws: LeaderWorkerSet, *, version: str) -> Object:
-    """The Workload of ``lws``: one template for each kind of PodGroup that it has."""
-    templates = [{"name": str(name), **_group_spec(lws, name, version=version)} for name in parts(lws.spec.scheduling or {})]
+def workload(lws: LeaderWorkerSet, *, count: int, version: str) -> Object:
+    """The Workload of ``lws``: one template for each kind of PodGroup that it has. ``count``: members of all replicas."""
+    templates = []
+    for name in parts(lws.spec.scheduling or {}):
+        of_it = count if name == Level.ALL else members(name, size=lws.template.size)
+        templates.append({"name": str(name), **_group_spec(lws, name, version=version, count=of_it)})
     return {
         "apiVersion": native("workloads", "Workload", version).api_version,
         "kind": "Workload",
@@ -274,19 +346,32 @@ def min_counts(templates: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return found
 
 
-def _group_spec(lws: LeaderWorkerSet, template: str, *, version: str) -> Object:
+def resized(templates: Sequence[Mapping[str, Any]], counts: Mapping[str, int]) -> list[Object]:
+    """A Workload's templates with other members of their gangs; all else in them stays as it is."""
+    result = []
+    for template in templates:
+        changed = dict(template)
+        count = counts.get(str(template.get("name")))
+        if count is not None and (template.get("schedulingPolicy") or {}).get("gang") is not None:
+            gang = {**template["schedulingPolicy"]["gang"], "minCount": count}
+            changed["schedulingPolicy"] = {**template["schedulingPolicy"], "gang": gang}
+        result.append(changed)
+    return result
+
+
+def _group_spec(lws: LeaderWorkerSet, template: str, *, version: str, count: int) -> Object:
     part = parts(lws.spec.scheduling or {}).get(template) or {}
     gang = is_gang(part, template=template)
-    policy: Object = {"gang": {"minCount": members(template, size=lws.template.size)}} if gang else {"basic": {}}
+    policy: Object = {"gang": {"minCount": count}} if gang else {"basic": {}}
     spec: Object = {"schedulingPolicy": policy}
     for name in ("schedulingConstraints", "resourceClaims"):
         if part.get(name):
             spec[name] = part[name]
     mode = next((name for name in _DISRUPTION if name in (part.get("disruptionMode") or {})), None)
     if mode is not None:
-        spec["disruptionMode"] = _DISRUPTION[mode] if version == "v1alpha2" else {mode: {}}
+        spec["disruptionMode"] = _DISRUPTION[mode] if version == FIXED_VERSION else {mode: {}}
     priority = (lws.template.worker_template.get("spec") or {}).get("priorityClassName")
-    if priority and version != "v1alpha2":
+    if priority and version != FIXED_VERSION:
         spec["priorityClassName"] = priority
     return spec
 

@@ -22,7 +22,7 @@ def scheduling_problems(obj: Mapping[str, Any], old: Mapping[str, Any] | None = 
     """
     found = list(_problems(types.decode(obj), provider))
     before = _before(old)
-    if before is None or before.spec.scheduling is None:
+    if before is None:
         return found
     known = list(_problems(before, provider))
     return [problem for problem in found if problem not in known]
@@ -37,6 +37,10 @@ def _before(old: Mapping[str, Any] | None) -> LeaderWorkerSet | None:
 
 def _problems(lws: LeaderWorkerSet, provider: Provider) -> Iterator[Problem]:
     scheduling = lws.spec.scheduling
+    for key in gang.DELEGATIONS:
+        if key in lws.metadata.annotations:
+            rule = "groups that are placed by the Workload of a parent are not supported: take it off, and use spec.scheduling"
+            yield Problem(f"metadata.annotations[{key}]", lws.metadata.annotations[key], rule, kind="Forbidden")
     if scheduling is None:
         return
     if provider is Provider.NONE:
@@ -48,10 +52,6 @@ def _problems(lws: LeaderWorkerSet, provider: Provider) -> Iterator[Problem]:
     except gang.SeveralLevels as error:
         yield Problem(_PATH, scheduling, str(error))
         return
-    if at is Level.ALL:
-        rule = "scheduling of all replicas together is not supported by this version of regroup yet"
-        yield Problem(_PATH, scheduling, rule, kind="Forbidden")
-        return
     parts = gang.parts(scheduling)
     gangs = [name for name, part in parts.items() if gang.is_gang(part, template=name)]
     if provider is Provider.VOLCANO and not _plain(at, parts, gangs):
@@ -62,6 +62,9 @@ def _problems(lws: LeaderWorkerSet, provider: Provider) -> Iterator[Problem]:
         return
     for name, part in parts.items():
         yield from _policy(part, template=name, size=lws.template.size)
+    if at is Level.ALL and (count := ((scheduling.get("schedulingPolicy") or {}).get("gang") or {}).get("minCount")) is not None:
+        rule = "follows replicas and size by itself, so that scaling goes on: leave it out"
+        yield Problem(f"{_PATH}.schedulingPolicy.gang.minCount", count, rule, kind="Forbidden")
     yield from _roles(lws, at, parts)
     yield from _company(lws, at, parts, gangs)
 
@@ -80,7 +83,7 @@ def _policy(part: Mapping[str, Any], *, template: str, size: int) -> Iterator[Pr
     if asked.get("minGroupCount") is not None:
         yield Problem(f"{path}.gang.minGroupCount", asked["minGroupCount"], "minGroupCount is not supported", kind="Forbidden")
     whole = gang.members(template, size=size)
-    if asked.get("minCount") is not None and asked["minCount"] != whole:
+    if template != Level.ALL and asked.get("minCount") is not None and asked["minCount"] != whole:
         yield Problem(f"{path}.gang.minCount", asked["minCount"], f"must be all {whole} pods of it")
     mode = part.get("disruptionMode") or {}
     if len([name for name in ("single", "all") if mode.get(name) is not None]) > 1:
@@ -104,7 +107,7 @@ def _roles(lws: LeaderWorkerSet, at: Level, parts: Mapping[str, Mapping[str, Any
 
 def _company(lws: LeaderWorkerSet, at: Level, parts: Mapping[str, Mapping[str, Any]], gangs: list[str]) -> Iterator[Problem]:
     """What gangs do not go together with."""
-    if at is Level.REPLICA and gangs and lws.spec.startup_policy == types.LEADER_READY:
+    if at is not Level.ROLE and gangs and lws.spec.startup_policy == types.LEADER_READY:
         rule = "a gang of leader and workers would wait for ever with startupPolicy LeaderReady"
         yield Problem(_PATH, lws.spec.scheduling, rule, kind="Forbidden")
     placed = gangs or any((part.get("schedulingConstraints") or {}).get("topology") for part in parts.values())
@@ -122,7 +125,8 @@ def _company(lws: LeaderWorkerSet, at: Level, parts: Mapping[str, Mapping[str, A
 
 
 def _where(template: str) -> str:
-    return f"{_PATH}.replica" if template == Level.REPLICA else f"{_PATH}.replica.{template}"
+    whole = {str(Level.ALL): _PATH, str(Level.REPLICA): f"{_PATH}.replica"}
+    return whole.get(template, f"{_PATH}.replica.{template}")
 
 
 def _claim(claim: Mapping[str, Any]) -> tuple[Any, ...]:

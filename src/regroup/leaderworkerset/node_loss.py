@@ -58,7 +58,9 @@ def judge(pod: Pod, nodes: Mapping[str, Node], *, rule: NodeLossRule, now: datet
     if deleted is None:
         return Verdict(Stuck.LEAVING, "it is not being deleted")
     if pod.metadata.deletion_grace_period_seconds == 0:
-        return _slow(pod, deleted, "it was removed by force or without grace", now=now)
+        # A kubelet ends with the same words as who forces: what tells them apart is that its containers have stopped.
+        why = "its containers have stopped" if pod.terminal else "it was removed by force or without grace"
+        return _slow(pod, deleted, why, now=now)
     if not name:
         return _slow(pod, deleted, "it was never placed", now=now)
     lost = _lost(name, nodes)

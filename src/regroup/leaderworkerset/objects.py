@@ -24,11 +24,13 @@ Object = dict[str, Any]
 
 _NOT_COPIED = frozenset({keys.RESTART_COUNTS, keys.AFTER_START_EXPERIMENT, "kubectl.kubernetes.io/last-applied-configuration"})
 _NOT_COPIED_PREFIXES = (keys.OWN_PREFIX, "kopf.zalando.org/", "kopf.dev/", "deployment.kubernetes.io/")
+_PLACED_BY = (keys.WORKLOAD_SCHEDULING, keys.WORKLOAD_NAME)
 _FIRST_WORKER = 1
 
 
-def leader_set(lws: LeaderWorkerSet, *, revision: str, replicas: int, partition: int) -> Object:
-    """The StatefulSet of the leaders (Ordinal), to be applied. ``replicas`` and ``partition`` come from the rollout (6.2)."""
+def leader_set(lws: LeaderWorkerSet, *, revision: str, replicas: int, partition: int, workload: str = "") -> Object:
+    """The StatefulSet of the leaders (Ordinal), to be applied. ``replicas`` and ``partition`` come from the rollout (6.2);
+    ``workload``: the name of the one that they are placed by, unless it is ours (3.6)."""
     config = lws.spec.rollout_strategy.rolling_update
     strategy = Strategy(partition=config.partition, max_unavailable=config.max_unavailable, max_surge=config.max_surge)
     unavailable = max_unavailable_of_set(replicas=lws.spec.replicas, strategy=strategy)
@@ -41,16 +43,16 @@ def leader_set(lws: LeaderWorkerSet, *, revision: str, replicas: int, partition:
             "type": "RollingUpdate",
             "rollingUpdate": {"partition": partition, "maxUnavailable": unavailable},
         },
-        "template": _leader_template(lws, revision=revision),
+        "template": _leader_template(lws, revision=revision, workload=workload),
         **_storage(lws),
     }
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": _leader_metadata(lws, revision=revision), "spec": spec}
 
 
-def leader_deployment(lws: LeaderWorkerSet, *, revision: str) -> Object:
+def leader_deployment(lws: LeaderWorkerSet, *, revision: str, workload: str = "") -> Object:
     """The Deployment of the leaders (Hash), to be applied."""
     config = lws.spec.rollout_strategy.rolling_update
-    template = _leader_template(lws, revision=revision)
+    template = _leader_template(lws, revision=revision, workload=workload)
     template["metadata"]["annotations"][keys.GROUP_IDENTITY] = HASH
     template["spec"] = {**template["spec"], "subdomain": lws.name}
     if lws.template.size > 1:
@@ -193,8 +195,8 @@ def _leader_metadata(lws: LeaderWorkerSet, *, revision: str) -> Object:
     }
 
 
-def _leader_template(lws: LeaderWorkerSet, *, revision: str) -> Template:
-    annotations = _group_annotations(lws)
+def _leader_template(lws: LeaderWorkerSet, *, revision: str, workload: str) -> Template:
+    annotations = _group_annotations(lws) | gang.template_annotations(lws, workload=workload)
     if lws.spec.subdomain_policy == UNIQUE_PER_REPLICA:
         annotations[keys.SUBDOMAIN_POLICY] = UNIQUE_PER_REPLICA
     if lws.parallel:
@@ -207,6 +209,8 @@ def _worker_annotations(lws: LeaderWorkerSet, leader: Pod) -> dict[str, str]:
     host, subdomain = worker_set_name(leader), leader.spec.subdomain or lws.name
     annotations = {
         **_group_annotations(lws),
+        # Workers are placed with their leader, whoever named its Workload.
+        **{key: leader.metadata.annotations[key] for key in _PLACED_BY if key in leader.metadata.annotations},
         keys.LEADER_NAME: leader.metadata.name,
         keys.LEADER_ADDRESS: leader_address(host, subdomain=subdomain, namespace=lws.namespace),
     }
@@ -219,7 +223,7 @@ def _worker_annotations(lws: LeaderWorkerSet, leader: Pod) -> dict[str, str]:
 
 def _group_annotations(lws: LeaderWorkerSet) -> dict[str, str]:
     """What every pod of a group carries, for its admission."""
-    annotations = {keys.SIZE: str(lws.template.size), **gang.template_annotations(lws)}
+    annotations = {keys.SIZE: str(lws.template.size)}
     policy = lws.template.sub_group_policy
     wanted = [keys.EXCLUSIVE_TOPOLOGY]
     if policy is not None:

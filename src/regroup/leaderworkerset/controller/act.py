@@ -238,12 +238,10 @@ class Actor:
         if served.workloads is None:
             body = gang.volcano_pod_group(source, leader=target.leader, name=wanted.name)
         else:
-            workload = served.workloads.get(source.namespace, gang.workload_name(source))
+            workload = self._gangs.workload_of(source)
             if workload is None:
-                raise Overtaken(f"the Workload of {source.metadata.key} does not exist yet")
-            body = gang.native_pod_group(
-                source, leader=target.leader, wanted=wanted, workload_uid=workload.metadata.uid, version=served.version
-            )
+                raise Overtaken(f"the Workload of {source.metadata.key} is gone")
+            body = gang.native_pod_group(source, leader=target.leader, wanted=wanted, workload=workload, version=served.version)
         try:
             made = await self._client.create(served.pod_group, body, namespace=source.namespace, type=gang.PodGroup)
         except AlreadyExists:

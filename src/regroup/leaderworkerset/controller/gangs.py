@@ -5,7 +5,7 @@ groups wait for it behind their gates meanwhile.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -26,6 +26,7 @@ from regroup.wire.resource import Resource
 PROBE_AGAIN = 10.0
 """Seconds between two questions whether the cluster serves the API."""
 BY_OWNER = "owner"
+"""Index of Workloads: the UID of the controller that they belong to."""
 
 _WORST = (PodGroupState.UNSERVED, PodGroupState.FOREIGN, PodGroupState.GOING, PodGroupState.MISSING, PodGroupState.THERE)
 
@@ -73,10 +74,15 @@ class Gangs:
         found = await self._find() if self.provider is not Provider.NONE else None
         if found is None:
             return
+        pod_group, workload = found
         groups: Store[PodGroup] = Store()
-        page = await self._client.list_all(found[0], namespace=namespace, label_selector=label_selector, type=PodGroup)
+        page = await self._client.list_all(pod_group, namespace=namespace, label_selector=label_selector, type=PodGroup)
         groups.replace(page.items)
-        self.served = Served(found[0], groups)
+        self.served = Served(pod_group, groups)
+        if workload is not None:
+            workloads: Store[Workload] = Store(indexers={BY_OWNER: _owner_index})
+            workloads.replace((await self._client.list_all(workload, namespace=namespace, type=Workload)).items)
+            self.served = Served(pod_group, groups, workload, workloads)
 
     async def ready(self) -> None:
         """See whether the cluster serves the API, unless that is known or was asked just now. Raises ``WireError``."""
@@ -104,7 +110,24 @@ class Gangs:
         found = [self._judge(one.name, leader, owner) for one in wanted]
         state, why = min(found, key=lambda one: _WORST.index(one[0]))
         missing = [one.name for one, (is_so, _) in zip(wanted, found, strict=True) if is_so is PodGroupState.MISSING]
+        if missing and self.provider is Provider.KUBERNETES and (waits := self._not_yet(lws, missing[0])):
+            return PodGroups(PodGroupState.GOING, why=waits)
         return PodGroups(state, missing, why)
+
+    def _not_yet(self, lws: LeaderWorkerSet, name: str) -> str:
+        """Why a group cannot make its PodGroup itself now; empty when it can."""
+        if gang.delegated_by(lws):
+            return f"PodGroup {name} would have to be made from the Workload of a parent ({gang.delegated_by(lws)})"
+        if gang.used_level(lws) is gang.Level.ALL:
+            return f"PodGroup {name} of all replicas is not made yet"
+        return "" if self.workload_of(lws) is not None else f"the Workload of {lws.metadata.key} does not exist yet"
+
+    def workload_of(self, lws: LeaderWorkerSet) -> Workload | None:
+        """The Workload that a LeaderWorkerSet owns, whatever its name is."""
+        if self.served is None or self.served.workloads is None:
+            return None
+        owned = self.served.workloads.index(BY_OWNER, lws.metadata.uid)
+        return next((found for found in owned if not found.metadata.deleting), None)
 
     def pod_group_by_uid(self, uid: str) -> PodGroup | None:
         return self.served.pod_groups.by_uid(uid) if self.served is not None else None
@@ -155,7 +178,10 @@ class Gangs:
         pod_group, workload = found
         assert self._cache is not None  # noqa: S101 - only who has one waits for it
         groups = self._cache.informer(pod_group, type=PodGroup, label_selector=NAME)
-        workloads = self._cache.informer(workload, type=Workload, label_selector=NAME) if workload is not None else None
+        workloads = None
+        if workload is not None:
+            indexers = {BY_OWNER: _owner_index}
+            workloads = self._cache.informer(workload, type=Workload, label_selector=NAME, indexers=indexers)
         for informer in (groups, workloads) if workloads is not None else (groups,):
             for reflector in informer.reflectors:
                 await reflector.synced.wait()
@@ -164,3 +190,8 @@ class Gangs:
         self._log.info("gangs are scheduled", provider=str(self.provider), resource=str(pod_group))
         if self._on_served is not None:
             self._on_served(groups, workloads)
+
+
+def _owner_index(found: Workload) -> Iterable[str]:
+    owner = found.metadata.controller
+    return (owner.uid,) if owner is not None else ()

@@ -9,7 +9,7 @@ from typing import Any
 from regroup.kube.resources import DEPLOYMENTS
 from regroup.kube.workloads import Deployment
 from regroup.leaderworkerset import objects
-from regroup.leaderworkerset.controller.leader_writer import Key, LeaderWriter, template_covers
+from regroup.leaderworkerset.controller.leader_writer import Key, LeaderWriter, noted_workload, template_covers
 from regroup.leaderworkerset.controller.stores import Stores
 from regroup.leaderworkerset.controller.telling import Teller
 from regroup.leaderworkerset.controller.unblocking import Unblocker
@@ -40,12 +40,14 @@ class LeaderDeployments:
 
     def as_before(self, lws: LeaderWorkerSet, existing: Deployment, *, revision: str) -> bool:
         """Whether the template is what the spec asks for, under the name ``revision``."""
-        return template_covers(existing, objects.leader_deployment(lws, revision=revision))
+        return template_covers(existing, objects.leader_deployment(lws, revision=revision, workload=noted_workload(existing)))
 
-    async def bring(self, key: Key, lws: LeaderWorkerSet, *, current: str) -> Deployment | None:
-        """Bring the Deployment to what the spec says. Gives it as it is now. Raises ``ApiError``, ``Taken``."""
+    async def bring(self, key: Key, lws: LeaderWorkerSet, *, current: str, workload: str = "") -> Deployment | None:
+        """Bring the Deployment to what the spec says. Gives it as it is now. ``workload``: what a new one names, where it is
+        placed by one (3.6). Raises ``ApiError``, ``Taken``."""
         existing = self.find(lws)
-        wanted = objects.leader_deployment(lws, revision=current)
+        workload = noted_workload(existing) or workload
+        wanted = objects.leader_deployment(lws, revision=current, workload=workload)
         if existing is not None and self._says(key, existing, wanted):
             await self._unblocker.unblock(key, lws, existing)
             return existing

@@ -9,7 +9,7 @@ from typing import Any
 from regroup.kube.resources import STATEFULSETS
 from regroup.kube.workloads import StatefulSet
 from regroup.leaderworkerset import objects, rollout
-from regroup.leaderworkerset.controller.leader_writer import Key, LeaderWriter, template_covers
+from regroup.leaderworkerset.controller.leader_writer import Key, LeaderWriter, noted_workload, template_covers
 from regroup.leaderworkerset.controller.stores import Stores
 from regroup.leaderworkerset.controller.telling import Teller
 from regroup.leaderworkerset.keys import REPLICAS
@@ -44,7 +44,13 @@ class LeaderSets:
 
     def as_before(self, lws: LeaderWorkerSet, existing: StatefulSet, *, revision: str) -> bool:
         """Whether the template is what the spec asks for, under the name ``revision``."""
-        wanted = objects.leader_set(lws, revision=revision, replicas=existing.replicas, partition=existing.partition)
+        wanted = objects.leader_set(
+            lws,
+            revision=revision,
+            replicas=existing.replicas,
+            partition=existing.partition,
+            workload=noted_workload(existing),
+        )
         return template_covers(existing, wanted)
 
     async def roll(
@@ -55,8 +61,10 @@ class LeaderSets:
         current: str,
         is_new: bool,
         facts: Sequence[GroupFacts],
+        workload: str = "",
     ) -> StatefulSet | None:
-        """Bring the leader set to where the rollout stands. Gives it as it is now. Raises ``ApiError``, ``Taken``."""
+        """Bring the leader set to where the rollout stands. Gives it as it is now. ``workload``: what a new one names, where it
+        is placed by one (3.6). Raises ``ApiError``, ``Taken``."""
         existing = self.find(lws)
         config = lws.spec.rollout_strategy.rolling_update
         target = rollout.plan(
@@ -69,7 +77,10 @@ class LeaderSets:
         asked = _asked(lws, existing, current=current, replicas=target.replicas, partition=target.partition)
         if existing is not None and self._agreed.get(key) == asked:
             return existing
-        wanted = objects.leader_set(lws, revision=current, replicas=target.replicas, partition=target.partition)
+        workload = noted_workload(existing) or workload
+        wanted = objects.leader_set(
+            lws, revision=current, replicas=target.replicas, partition=target.partition, workload=workload
+        )
         if existing is not None and self._says(key, existing, wanted):
             self._agreed[key] = asked
             return existing

@@ -10,8 +10,10 @@ import structlog
 
 from regroup.kube.canonical import canonical, covers
 from regroup.kube.workloads import Deployment, StatefulSet
+from regroup.leaderworkerset import gang
 from regroup.leaderworkerset.controller.ownership import refuse_stranger
 from regroup.leaderworkerset.controller.telling import Teller
+from regroup.leaderworkerset.keys import WORKLOAD_NAME
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.runtime.expectations import Expectations
 from regroup.runtime.store import Store
@@ -115,3 +117,10 @@ def template_covers(existing: StatefulSet | Deployment, wanted: dict[str, Any]) 
     """Whether the pod template says all that is wanted of it, and perhaps more."""
     live = msgspec.json.decode(existing.spec.template) if existing.spec.template else {}
     return covers(canonical(live), canonical(wanted["spec"]["template"]))
+
+
+def noted_workload(existing: StatefulSet | Deployment | None) -> str:
+    """The Workload that the pod template names. It stays for good: another name would replace every leader."""
+    if existing is None or WORKLOAD_NAME.encode() not in bytes(existing.spec.template):
+        return ""
+    return gang.noted_workload(msgspec.json.decode(existing.spec.template))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from regroup.kube.meta import Condition
 from regroup.kube.resources import CONTROLLER_REVISIONS, SERVICES
 from regroup.kube.workloads import ControllerRevision, Deployment, Service
-from regroup.leaderworkerset import budget, objects, revision, rollout
+from regroup.leaderworkerset import budget, gang, objects, revision, rollout
 from regroup.leaderworkerset.census import counter_room, owned_counters
 from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.leader_deployments import LeaderDeployments, report_of
@@ -104,20 +104,22 @@ class SetPasses:
         current, is_new = await self._revision(key, lws, existing)
         await self._service(key, lws)
         self._told.pop(key, None)
-        scheduling, scheduling_again = await self._workloads.keep(key, lws)
         facts = self._facts(key, current)
-        also = [scheduling] if scheduling is not None else []
+        placing = await self._workloads.keep(key, lws, count=self._gang_of_all(lws, facts))
+        also = [placing.condition] if placing.condition is not None else []
         leaders: LeaderWorkload | None
         if lws.hash_mode:
-            leaders = deployment = await self._deployments.bring(key, lws, current=current)
+            leaders = deployment = await self._deployments.bring(key, lws, current=current, workload=placing.workload)
             result = self._tally_hash(lws, facts, deployment, current=current, also=also)
         else:
-            leaders = await self._leader_sets.roll(key, lws, current=current, is_new=is_new, facts=facts)
+            leaders = await self._leader_sets.roll(
+                key, lws, current=current, is_new=is_new, facts=facts, workload=placing.workload
+            )
             result = self._tally(lws, facts, also=also)
         again = await self._statuses.write(lws, result, replicas=leaders.status.replicas if leaders is not None else 0)
         if leaders is not None:
             await self._clean_up(lws, leaders, current=current, done=result.update_done)
-        times = [time for time in (again, scheduling_again) if time is not None]
+        times = [time for time in (again, placing.again) if time is not None]
         return Result(requeue_after=min(times, default=None))
 
     def _tally(self, lws: LeaderWorkerSet, facts: Sequence[GroupFacts], *, also: Sequence[Condition]) -> Tally:
@@ -213,6 +215,14 @@ class SetPasses:
             raise Taken(f"Service {lws.name} exists and belongs to somebody else")
 
     # -- groups, clean-up
+
+    def _gang_of_all(self, lws: LeaderWorkerSet, facts: Sequence[GroupFacts]) -> int:
+        """Pods that a gang of all replicas can count on (3.6)."""
+        if gang.used_level(lws) is not gang.Level.ALL:
+            return 1
+        known = (self._observer.at_revision(lws, revision.revision_key(one)) for one in self._revisions(lws))
+        sizes = {lws.template.size, *(one.template.size for one in known if one is not None)}
+        return gang.members_of_all(replicas=lws.spec.replicas, lost=sum(one.exhausted for one in facts), sizes=sizes)
 
     def _facts(self, key: Key, current: str) -> list[GroupFacts]:
         before, now = self._facts_of.get(key, {}), {}

@@ -34,8 +34,8 @@ from regroup.leaderworkerset.controller.tallies import Tallies
 from regroup.leaderworkerset.controller.telling import Teller
 from regroup.leaderworkerset.controller.workloads import Workloads
 from regroup.leaderworkerset.failure import was_refused
-from regroup.leaderworkerset.gang import PodGroup, Provider, Workload
-from regroup.leaderworkerset.keys import GROUP_INDEX, LEADER, LEADERWORKERSETS, NAME, ROLE
+from regroup.leaderworkerset.gang import Level, PodGroup, Provider, Workload
+from regroup.leaderworkerset.keys import GROUP_INDEX, LEADER, LEADERWORKERSETS, NAME, ROLE, SCHEDULING_LEVEL
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import (
     GroupKey,
@@ -214,6 +214,7 @@ class Wiring:
     def _gangs_served(self, groups: Informer[PodGroup], workloads: Informer[Workload] | None) -> None:
         """The cluster serves what gangs are placed by: changes of it concern groups and LeaderWorkerSets from now on."""
         self.groups.watches(groups, self._groups_of_pod_group)
+        self.sets.watches(groups, _lws_of_whole_gang)
         if workloads is not None:
             self.sets.watches(workloads, _lws_of)
             self.groups.watches(workloads, self._groups_of_workload)
@@ -313,7 +314,7 @@ class Wiring:
         if old is None or new is None or says_otherwise(old, new) or (indexes := recounted(old, new)) is None:
             yield from self._groups.keys(found.namespace, found.name)
         else:
-            yield from (GroupKey(found.namespace, found.name, index) for index in indexes)
+            yield from (GroupKey(found.namespace, found.name, index) for index in indexes if is_group_index(index))
 
     def _groups_of_service(self, change: Change[Service]) -> Iterable[GroupKey]:
         """The Service of one replica came or went."""
@@ -327,9 +328,11 @@ class Wiring:
     def _groups_of_pod_group(self, change: Change[PodGroup]) -> Iterable[GroupKey]:
         """The PodGroup of a gang came, went or is going."""
         if change.old is None or change.new is None or change.old.metadata.deleting != change.new.metadata.deleting:
-            key = _group_of(change.object)
+            key, meta = _group_of(change.object), change.object.metadata
             if key is not None:
                 yield key
+            elif meta.labels.get(SCHEDULING_LEVEL) == Level.ALL:
+                yield from self._groups.keys(meta.namespace, meta.labels.get(NAME, ""))
 
     def _groups_of_workload(self, change: Change[Workload]) -> Iterable[GroupKey]:
         """Groups that wait for the Workload to appear."""
@@ -412,6 +415,13 @@ def _lws_of(change: Change[Service] | Change[ControllerRevision] | Change[Worklo
         return ()
     meta = change.old.metadata
     return ((meta.namespace, meta.labels.get(NAME, "")),)
+
+
+def _lws_of_whole_gang(change: Change[PodGroup]) -> Iterable[SetKey]:
+    """The PodGroup of all replicas is gone, or is going."""
+    meta = change.object.metadata
+    if meta.labels.get(SCHEDULING_LEVEL) == Level.ALL and (change.new is None or change.new.metadata.deleting):
+        yield (meta.namespace, meta.labels.get(NAME, ""))
 
 
 def _lws_of_leader_set(change: Change[StatefulSet]) -> Iterable[SetKey]:
