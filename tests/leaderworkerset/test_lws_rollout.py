@@ -99,6 +99,18 @@ def test_a_lost_group_whose_turn_comes_needs_nobody_in_its_place() -> None:
         assert trace.step() == expected
 
 
+def test_a_lost_group_that_is_being_released_is_waited_for() -> None:
+    """102: its turn has come and it is still there for a moment: nobody stands in for it, nor for others that follow."""
+    trace = Trace(3, Strategy())
+    trace.states = dict.fromkeys(range(3), LOST)
+    assert trace.step(new_revision=True) == (3, 3)
+    assert trace.step() == (2, 3)
+    assert trace.step() == (2, 3), "group 2 is not released yet"
+    assert trace.step({2: NEW}) == (2, 3)
+    assert trace.step({2: DONE}) == (1, 3)
+    assert trace.step() == (1, 3)
+
+
 def test_a_lost_group_that_is_not_to_be_rolled() -> None:
     """103: below the user's partition it stays, and nobody stands in for it; nor for one that the new revision has lost."""
     trace = Trace(3, Strategy(partition=1))

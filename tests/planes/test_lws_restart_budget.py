@@ -302,6 +302,7 @@ async def test_a_rollout_gets_past_a_retained_group(plane: Plane, lost: int, lim
                 serves = pod.running_and_ready and not pod.deleting
                 groups.setdefault(pod.metadata.labels[keys.GROUP_INDEX], []).append(serves)
             assert any(len(group) == 2 and all(group) for group in groups.values()), "one group serves at any time"
+            assert len(groups) == 2 or lost == 0 or limits, "its turn comes first: nobody stands in for it"
             return len(pods) == 4 and all(all(group) for group in groups.values()) and not old.items() & _uids(pods).items()
 
         await plane.wait_for(over, timeout=180)

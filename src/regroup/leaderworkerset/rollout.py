@@ -114,10 +114,10 @@ def _plan(
     if current.wanted_replicas is not None and current.wanted_replicas != replicas:
         return Target(min(current.partition, replicas + surge), wanted, "scaled in the middle of a rollout")
     surge += max(0, running - replicas - surge)  # groups that stand in for lost ones
-    lost = _lost(states, replicas=replicas, partition=strategy.partition)
+    lost = _lost(states, range(strategy.partition, min(replicas, current.partition)))
     target = _step(replicas, current, states, surge=surge, unavailable=unavailable, unready=unready)
     stands = (target.partition, target.replicas) == (current.partition, running)
-    if lost and stands and current.partition > strategy.partition and all(_settled(states, running)):
+    if lost and stands and all(_settled(states, running=running, partition=current.partition)):
         # Only the rollout can bring them back, and they use up its limit: groups of the new revision stand in for them until it
         # is over, in the room that their pods have left, so that no healthy group has to go for it (case C87).
         surge = max(surge, _limits(strategy, replicas)[0] + lost)
@@ -139,16 +139,16 @@ def _wanted(replicas: int, *, surge: int, unavailable: int, unready: int) -> int
     return replicas + max(0, unready - unavailable) if unready <= surge else replicas + surge
 
 
-def _lost(states: Mapping[int, GroupState], *, replicas: int, partition: int) -> int:
-    """Groups that the rollout is to replace, and that nothing else does."""
-    return sum(state.lost for index, state in states.items() if partition <= index < replicas)
+def _lost(states: Mapping[int, GroupState], indexes: range) -> int:
+    """How many of these groups only the rollout brings back."""
+    return sum(state.lost for index, state in states.items() if index in indexes)
 
 
-def _settled(states: Mapping[int, GroupState], running: int) -> Iterator[bool]:
-    """For each group whether nothing is to be expected of it: it is ready, or lost."""
+def _settled(states: Mapping[int, GroupState], *, running: int, partition: int) -> Iterator[bool]:
+    """For each group whether nothing is to be expected of it: it is ready, or lost and its turn has not come."""
     for index in range(running):
         state = states.get(index, MISSING)
-        yield state.ready or state.lost
+        yield state.ready or (state.lost and index < partition)
 
 
 def _walk(states: Mapping[int, GroupState], *, running: int, step: int) -> int:
