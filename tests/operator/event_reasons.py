@@ -51,6 +51,7 @@ NO_TELLING = {
     "omenative/controller/service_statuses.py: self._tell",
     "omenative/engine/restart.py: repair.tell",
     "omenative/engine/teardown.py: _tell",
+    "leaderworkerset/controller/endings.py: self._tell",
     "leaderworkerset/controller/statuses.py: self._tell",
 }
 """Functions of such a name that take no reason: what they tell has its own."""
