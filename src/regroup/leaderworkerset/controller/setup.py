@@ -35,7 +35,7 @@ from regroup.leaderworkerset.controller.telling import Teller
 from regroup.leaderworkerset.controller.workloads import Workloads
 from regroup.leaderworkerset.failure import was_refused
 from regroup.leaderworkerset.gang import Level, PodGroup, Provider, Workload
-from regroup.leaderworkerset.keys import GROUP_INDEX, LEADER, LEADERWORKERSETS, NAME, ROLE, SCHEDULING_LEVEL
+from regroup.leaderworkerset.keys import GROUP_INDEX, LEADER, LEADERWORKERSETS, NAME, ROLE, SCHEDULING_LEVEL, WORKER_INDEX
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import (
     GroupKey,
@@ -57,6 +57,9 @@ from regroup.runtime.store import Change
 
 SetKey = tuple[str, str]
 
+_REVISIONS = f"{NAME},!{GROUP_INDEX},!{WORKER_INDEX}"
+"""Revisions of LeaderWorkerSets. Those of their StatefulSets carry the labels of pods: as many as there are groups, each with a
+whole pod template, and each recreation takes one away and makes another."""
 _CALM = 0.03
 """Seconds that a change which asks for nothing at once may wait for the next one of its group."""
 
@@ -108,7 +111,7 @@ class Wiring:
         replica_sets = cache.informer(REPLICASETS, type=ReplicaSet, label_selector=NAME, indexers={BY_LWS: _lws_index})
         services = cache.informer(SERVICES, type=Service, label_selector=NAME)
         revisions = cache.informer(
-            CONTROLLER_REVISIONS, type=ControllerRevision, label_selector=NAME, indexers={BY_LWS: _lws_index}
+            CONTROLLER_REVISIONS, type=ControllerRevision, label_selector=_REVISIONS, indexers={BY_LWS: _lws_index}
         )
         nodes = cache.informer(NODES, type=Node)
         self._stores = Stores(
