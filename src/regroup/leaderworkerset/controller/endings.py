@@ -28,6 +28,10 @@ AT_ONCE = 8
 """Endings under way at the same time, each of one or several groups."""
 JOINED = 12
 """Groups whose pods are told with one request: the API server deletes a collection one object after the other."""
+CROWDED = 0.1
+"""Seconds between two endings that belong to a storm."""
+LULL, LULLS = 0.05, 10
+"""Seconds without another ending after which those of a storm begin, and how often that is waited for at most."""
 WAITING_LIMIT = 10_000
 """Groups that wait; what comes beyond is left to garbage collection."""
 GC_RATE, GC_BURST = 20.0, 30.0
@@ -60,6 +64,10 @@ class Endings:
         self._client = client
         self._waiting: deque[Ending] = deque()
         self._news = asyncio.Event()
+        self._clock = clock
+        self._last = float("-inf")
+        """When the last one came, and whether it came soon after the one before."""
+        self._crowded = False
         self._collector = _Collector(clock)
         self._log = structlog.get_logger("leaderworkerset.endings")
 
@@ -68,6 +76,8 @@ class Endings:
         if len(self._waiting) >= WAITING_LIMIT:
             self._log.warning("too many groups end at once: garbage collection takes the rest", leader=ending.leader_uid)
             return
+        now = self._clock.monotonic()
+        self._crowded, self._last = now - self._last < CROWDED, now
         self._waiting.append(ending)
         self._news.set()
 
@@ -76,10 +86,20 @@ class Endings:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await self._news.wait()
+                if self._crowded:
+                    await self._lull()
                 # What comes while all are busy is joined.
                 await slots.acquire()
                 task = tasks.create_task(self._end(self._next()), name="ending")
                 task.add_done_callback(lambda _: slots.release())
+
+    async def _lull(self) -> None:
+        """Let the leaders of a storm go first: their deletions are what counts, and ours would keep the API server from them."""
+        for _ in range(LULLS):
+            before = self._last
+            await asyncio.sleep(LULL)
+            if self._last == before:
+                return
 
     def _next(self) -> Sequence[Ending]:
         """The ending that waits longest, and those of its namespace that wait with it."""
