@@ -53,8 +53,9 @@ NO_TELLING = {
     "omenative/engine/teardown.py: _tell",
     "leaderworkerset/controller/endings.py: self._tell",
     "leaderworkerset/controller/statuses.py: self._tell",
+    "leaderworkerset/controller/workloads.py: self._tell",
 }
-"""Functions of such a name that take no reason: what they tell has its own."""
+"""Functions of such a name that take no reason of an event: what they tell has its own, or it is no event."""
 HANDED_ON = {"told.reason", "trouble.reason", "decision.event"}
 """What a ``Told``, a ``Trouble`` and a ``Wait`` were made with: those are takers themselves."""
 
