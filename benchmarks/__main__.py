@@ -1,4 +1,7 @@
-"""``python -m benchmarks [name...]``: runs the questions, prints one JSON document; exit code 1 when a budget is broken."""
+"""``python -m benchmarks [name...]``: runs the questions, prints one JSON document; exit code 1 when a budget is broken.
+
+Without a name all but the large ones, which take many minutes: those have ``LARGE = True`` and are run by their name.
+"""
 
 import importlib
 import json
@@ -16,7 +19,7 @@ import structlog
 import benchmarks
 
 _HERE = "--in-this-process"
-_NO_QUESTIONS = {"__main__", "load", "report"}
+_NO_QUESTIONS = {"__main__", "load", "meter", "ome_bed", "report"}
 
 
 def questions() -> list[str]:
@@ -26,6 +29,11 @@ def questions() -> list[str]:
         for module in pkgutil.iter_modules(benchmarks.__path__)
         if not module.ispkg and module.name not in _NO_QUESTIONS
     )
+
+
+def usual() -> list[str]:
+    """The questions that are asked where none is named."""
+    return [name for name in questions() if not getattr(importlib.import_module(f"benchmarks.{name}"), "LARGE", False)]
 
 
 def _ask(name: str) -> dict[str, Any]:
@@ -49,7 +57,7 @@ def main(arguments: list[str]) -> int:
         print(f"no such benchmark: {', '.join(unknown)}; there are: {', '.join(questions())}", file=sys.stderr)
         return 2
     results = {}
-    for name in arguments or questions():
+    for name in arguments or usual():
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
         results[name] = _ask(name)
     machine = {

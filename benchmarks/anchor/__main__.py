@@ -20,7 +20,7 @@ from tests.planes.realplane.binaries import PlaneUnavailable, find
 from benchmarks import anchor
 from benchmarks.report import Answer
 
-_PARTS = {"__main__", "audit", "bed", "child", "nodes"}
+_PARTS = {"__main__", "audit", "bed", "child", "nodes", "ome"}
 
 
 def questions() -> list[str]:

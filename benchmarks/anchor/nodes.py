@@ -1,8 +1,9 @@
 """Simulated nodes that cost next to nothing: ``python -m benchmarks.anchor.nodes KUBECONFIG COUNT``, a process of its own.
 
-A pod that is bound is reported Running and Ready once, ``READY`` seconds later; a pod that is told to go is removed ``GONE``
-seconds later. Containers are none: what fails, the benchmark itself reports. The sandbox's kubelet does far more (pulls, probes,
-back-off, events), which on a small machine would be what is measured. Ends with its parent.
+A pod that is bound is reported Running once, ``READY`` seconds later, and Ready as soon as all its readiness gates are open; a
+pod that is told to go is removed ``GONE`` seconds later. Containers are none: what fails, the benchmark itself reports. The
+sandbox's kubelet does far more (pulls, probes, back-off, events), which on a small machine would be what is measured. Ends with
+its parent.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from regroup.kube.meta import ObjectView, View
+from regroup.kube.meta import Condition, ObjectView, View, find_condition
 from regroup.kube.resources import NODES, PODS
 from regroup.runtime.clock import timestamp
 from regroup.runtime.loop import run
@@ -32,13 +33,19 @@ class _Container(View, frozen=True, gc=False, kw_only=True):
     image: str = ""
 
 
+class _Gate(View, frozen=True, gc=False, kw_only=True):
+    condition_type: str = ""
+
+
 class _Spec(View, frozen=True, gc=False, kw_only=True):
     node_name: str = ""
     containers: tuple[_Container, ...] = ()
+    readiness_gates: tuple[_Gate, ...] = ()
 
 
 class _Status(View, frozen=True, gc=False, kw_only=True):
     phase: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 class _Pod(ObjectView, frozen=True, gc=False, kw_only=True):
@@ -102,6 +109,8 @@ class Nodes:
             self._running.add(uid)
             if pod.status.phase != "Running":
                 self._later(READY, self._report(pod))
+        elif pod.spec.readiness_gates and pod.status.phase == "Running" and _says(pod, "Ready") is not _ready(pod):
+            self._later(0.0, self._report_gates(pod))
 
     def _later(self, seconds: float, work: Any) -> None:
         async def do() -> None:
@@ -121,6 +130,11 @@ class Nodes:
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": _running(pod, address=self._address)}
         await self._client.strategic_patch(PODS, pod.metadata.name, patch, namespace=pod.metadata.namespace, subresource="status")
 
+    async def _report_gates(self, pod: _Pod) -> None:
+        """What a kubelet does when a readiness gate opens or closes."""
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [_condition("Ready", ready=_ready(pod))]}}
+        await self._client.strategic_patch(PODS, pod.metadata.name, patch, namespace=pod.metadata.namespace, subresource="status")
+
     async def _remove(self, pod: _Pod) -> None:
         meta = pod.metadata
         with suppress(NotFound):
@@ -137,7 +151,9 @@ def _running(pod: _Pod, *, address: int) -> Mapping[str, Any]:
         "podIP": ip,
         "podIPs": [{"ip": ip}],
         "conditions": [
-            {"type": kind, "status": "True", "lastTransitionTime": now} for kind in ("Initialized", "Ready", "ContainersReady")
+            _condition("Initialized", ready=True),
+            _condition("ContainersReady", ready=True),
+            _condition("Ready", ready=_gates_open(pod)),
         ],
         "containerStatuses": [
             {
@@ -153,6 +169,23 @@ def _running(pod: _Pod, *, address: int) -> Mapping[str, Any]:
             for container in pod.spec.containers
         ],
     }
+
+
+def _condition(kind: str, *, ready: bool) -> Mapping[str, Any]:
+    return {"type": kind, "status": "True" if ready else "False", "lastTransitionTime": timestamp(datetime.now(UTC))}
+
+
+def _says(pod: _Pod, kind: str) -> bool:
+    condition = find_condition(pod.status.conditions, kind)
+    return condition is not None and condition.status == "True"
+
+
+def _gates_open(pod: _Pod) -> bool:
+    return all(_says(pod, gate.condition_type) for gate in pod.spec.readiness_gates)
+
+
+def _ready(pod: _Pod) -> bool:
+    return _says(pod, "ContainersReady") and _gates_open(pod)
 
 
 async def _main(kubeconfig: str, count: int) -> None:

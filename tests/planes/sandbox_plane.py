@@ -74,8 +74,8 @@ class SandboxPlane(Plane):
         self._settings = settings
 
     async def start_operator(self) -> None:
-        client = Client(RecordingTransport(self.cluster.transport(), self), user_agent="regroup")
-        manager = Manager(client, clock=self.clock, rng=self._rng)
+        client = Client(RecordingTransport(self.way_to_server(), self), user_agent="regroup")
+        self.manager = manager = Manager(client, clock=self.clock, rng=self._rng)
         recorder = EventRecorder(client, component="leaderworkerset", instance="test", clock=self.clock)
         manager.add(recorder.run, name="events")
         self.metrics = Metrics()
@@ -87,6 +87,10 @@ class SandboxPlane(Plane):
         ome_setup.setup(manager, recorder=ome_recorder, config=config, metrics=self.metrics)
         self._operator = asyncio.create_task(manager.run(), name="operator")
         await ready_or_dead(manager.ready, self._operator)
+
+    def way_to_server(self) -> Transport:
+        """The operator's transport, before it is recorded and disturbed."""
+        return self.cluster.transport()
 
     async def _call_webhook(self, url: str, body: bytes, ca_bundle: bytes | None, timeout: float) -> bytes:
         if not self.line.webhooks:

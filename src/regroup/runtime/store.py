@@ -62,6 +62,10 @@ class Store(Generic[T]):
         keys = self._tables.indexes[name].get(value)
         return tuple(self._tables.objects[key] for key in sorted(keys)) if keys else ()
 
+    def index_size(self, name: str, value: str) -> int:
+        """How many objects ``index`` would give."""
+        return len(self._tables.indexes[name].get(value, ()))
+
     def index_values(self, name: str) -> Iterable[str]:
         """The values that the index ``name`` has now."""
         return tuple(self._tables.indexes[name])
@@ -211,6 +215,9 @@ class UnionStore(Store[T]):
     def index(self, name: str, value: str) -> tuple[T, ...]:
         found = [obj for part in self._parts for obj in part.index(name, value)]
         return tuple(sorted(found, key=_key))
+
+    def index_size(self, name: str, value: str) -> int:
+        return sum(part.index_size(name, value) for part in self._parts)
 
     def index_values(self, name: str) -> Iterable[str]:
         return tuple(dict.fromkeys(value for part in self._parts for value in part.index_values(name)))

@@ -14,6 +14,7 @@ from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.controller.act import Actor, Report
 from regroup.omenative.controller.belongings import NameTaken
 from regroup.omenative.controller.observe import Observer
+from regroup.omenative.controller.pace import Pace
 from regroup.omenative.controller.slices import EndpointSlice
 from regroup.omenative.controller.statuses import Statuses
 from regroup.omenative.controller.stores import ReplicaKey, Stores
@@ -64,6 +65,7 @@ class ReplicaPasses:
         self._recorder = recorder
         self._expectations = expectations
         self._on_pass = on_pass
+        self._pace = Pace()
         self._log = structlog.get_logger("omenative.replica")
 
     async def look(self, key: ReplicaKey) -> Result:
@@ -72,11 +74,15 @@ class ReplicaPasses:
         if replica is None:
             self._expectations.forget(key)
             self._statuses.forget(key)
+            self._pace.forget(key)
             return Result()
         if not self._expectations.satisfied(key):
             return Result(requeue_after=_BEHIND)
         if replica.status.unreadable and not replica.metadata.deleting:
             return await self._unreadable(replica)
+        rest = self._pace.wait(key, rows=len(replica.status.rows), now=self._clock.monotonic())
+        if rest > 0:
+            return Result(requeue_after=rest)
         try:
             around = await self._surroundings.keep(
                 replica, pods=self._observer.pods(replica), known=self._observer.revisions(replica)

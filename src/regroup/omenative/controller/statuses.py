@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 
+from regroup.kube.meta import Condition, find_condition
 from regroup.omenative.api.replica import InferenceReplica, InferenceReplicaStatus
 from regroup.omenative.controller.stores import ReplicaKey, Stores
+from regroup.omenative.engine.conditions import READY
 from regroup.omenative.keys import INFERENCE_REPLICAS
 from regroup.runtime.clock import timestamp
 from regroup.runtime.conditions import to_wire
@@ -23,10 +25,6 @@ _COUNTS = (
     "updatedReadyReplicas",
 )
 """Written even when they are 0: ``kubectl get`` and autoscalers read them."""
-
-
-_OF_COUNTS = frozenset(_COUNTS) - {"observedGeneration"}
-_OF_ROW_COUNTS = frozenset({"podCount", "servingPodCount", "availablePodCount"})
 _PATIENCE = 1.0
 """Seconds that numbers alone are held back: pods come and go one by one, and each step would be a write of its own."""
 
@@ -44,9 +42,8 @@ class Statuses:
         """Seconds that the write may still be held back: more than 0 only where nothing but numbers has changed, and not for
         long. ``now`` is monotonic."""
         key = (replica.namespace, replica.name)
-        old = encode(replica.raw_status) if replica.raw_status is not None else {}
-        new = encode(status)
-        if old == new or not old or _without_counts(old) != _without_counts(new):
+        old = replica.raw_status
+        if old is None or says(old, status) or not may_wait(old, status):
             self._held.pop(key, None)
             return 0.0
         return max(0.0, self._held.setdefault(key, now) + _PATIENCE - now)
@@ -58,7 +55,7 @@ class Statuses:
     async def write(self, replica: InferenceReplica, status: InferenceReplicaStatus) -> InferenceReplica:
         """Write ``status`` if it differs; gives the replica as it stands then. Raises ``Conflict`` when the replica has moved
         on: nothing of the pass may be done then."""
-        if replica.raw_status is not None and encode(replica.raw_status) == encode(status):
+        if replica.raw_status is not None and says(replica.raw_status, status):
             return replica
         self._held.pop((replica.namespace, replica.name), None)
         meta = replica.metadata
@@ -80,21 +77,48 @@ class Statuses:
         return written
 
 
+def says(there: InferenceReplicaStatus, status: InferenceReplicaStatus) -> bool:
+    """Whether ``there`` says what ``status`` says. What is equal is written alike: hundreds of rows that nothing happened to are
+    not encoded to be compared."""
+    return there == status or encode(there) == encode(status)
+
+
+def may_wait(old: InferenceReplicaStatus, new: InferenceReplicaStatus) -> bool:
+    """Nothing but numbers differs, or what follows from them: pods of Ready Instances that are not ready at the moment. That may
+    wait, for a container that ended is most often started again within moments, or its Instance restarts; good news does not."""
+    good = _ready(new) and not _ready(old)
+    return not good and says(_numberless(old), _numberless(new))
+
+
+def _numberless(status: InferenceReplicaStatus) -> InferenceReplicaStatus:
+    """The status without numbers, conditions without their messages, and without what follows from numbers."""
+    rows = tuple(msgspec.structs.replace(row, pod_count=0, serving_pod_count=0, available_pod_count=0) for row in status.rows)
+    signs = tuple(
+        Condition(type=one.type, status=one.status, reason=one.reason) for one in status.conditions if one.type != READY
+    )
+    return msgspec.structs.replace(
+        status,
+        replicas=0,
+        ready_replicas=0,
+        serving_replicas=0,
+        available_replicas=0,
+        updated_replicas=0,
+        updated_ready_replicas=0,
+        raw_rows=rows or None,
+        raw_conditions=signs or None,
+    )
+
+
+def _ready(status: InferenceReplicaStatus) -> bool:
+    condition = find_condition(status.conditions, READY)
+    return condition is not None and condition.status == "True"
+
+
 def encode(status: InferenceReplicaStatus) -> dict[str, Any]:
     """A status as it is written: counts always, everything else where it is set."""
     plain: dict[str, Any] = msgspec.to_builtins(status, builtin_types=(datetime,))
     body: dict[str, Any] = {**dict.fromkeys(_COUNTS, 0), **_whole_seconds(plain), "conditions": to_wire(status.conditions)}
     return {name: value for name, value in body.items() if value not in (None, "", [])}
-
-
-def _without_counts(body: dict[str, Any]) -> dict[str, Any]:
-    """What a status says beside numbers: conditions that tell numbers in their message change with them."""
-    rows = [
-        {name: value for name, value in row.items() if name not in _OF_ROW_COUNTS} for row in body.get("instanceStatuses", ())
-    ]
-    signs = [(one["type"], one["status"], one.get("reason")) for one in body.get("conditions", ())]
-    rest = {name: value for name, value in body.items() if name not in _OF_COUNTS}
-    return {**rest, "instanceStatuses": rows, "conditions": signs}
 
 
 def _whole_seconds(value: Any) -> Any:

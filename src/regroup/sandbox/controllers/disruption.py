@@ -10,7 +10,8 @@ from regroup.runtime.manager import Manager
 from regroup.runtime.store import Change
 from regroup.sandbox.controllers.budgets import Budget, expected, failsafe, needs_scale, needs_writing, recheck_after, status
 from regroup.sandbox.controllers.discovery import discover
-from regroup.sandbox.controllers.informers import NAMESPACE, by_namespace, pod_informer, replica_set_informer
+from regroup.sandbox.controllers.informers import NAMESPACE, pod_informer, replica_set_informer
+from regroup.sandbox.controllers.selecting import LABELS, Selectors, by_labels, candidates, equal_values
 from regroup.sandbox.controllers.views import Pod
 from regroup.wire.errors import NotFound, WireError
 from regroup.wire.resource import Resource
@@ -49,8 +50,11 @@ class Disruptions:
         self._client = manager.client
         self._clock = manager.clock
         self._recorder = recorder
-        self._budgets = manager.cache.informer(POD_DISRUPTION_BUDGETS, type=Budget, indexers={NAMESPACE: by_namespace})
+        self._budgets = manager.cache.informer(POD_DISRUPTION_BUDGETS, type=Budget)
+        self._selectors: Selectors[Key] = Selectors()
+        self._budgets.add_handler(self._note)
         self._pods = pod_informer(manager)
+        self._pods.store.add_indexer(LABELS, by_labels)
         self._sets = replica_set_informer(manager)
         self.controller: Controller[Key] = Controller(NAME, self.reconcile, clock=manager.clock, workers=WORKERS)
         self.controller.watches(self._budgets, _own_key)
@@ -62,7 +66,8 @@ class Disruptions:
         if budget is None:
             return Result()
         now = self._clock.now()
-        pods = [pod for pod in self._pods.store.index(NAMESPACE, key[0]) if _selects(budget, pod)]
+        near = candidates(self._pods.store, key[0], equal_values(budget.spec.selector or {}), otherwise=NAMESPACE)
+        pods = [pod for pod in near if _selects(budget, pod)]
         failure: Exception | None = None
         try:
             scale = await self._scale(pods) if needs_scale(budget) else 0
@@ -126,10 +131,24 @@ class Disruptions:
             self._recorder.event(regarding, type="Warning", reason=reason, message=message, action="Sync")
 
     def _budgets_of_pod(self, change: Change[Pod]) -> Iterable[Key]:
-        pods = [pod for pod in (change.old, change.new) if pod is not None]
-        for budget in self._budgets.store.index(NAMESPACE, change.object.metadata.namespace):
-            if any(_selects(budget, pod) for pod in pods):
-                yield budget.metadata.namespace, budget.metadata.name
+        found: dict[Key, None] = {}
+        for pod in (change.old, change.new):
+            if pod is None:
+                continue
+            for key in self._selectors.of(pod.metadata.namespace, pod.metadata.labels):
+                budget = self._budgets.store.get(*key)
+                if budget is not None and _selects(budget, pod):
+                    found[key] = None
+        return found
+
+    def _note(self, change: Change[Budget]) -> None:
+        """Keep who selects what."""
+        meta, budget = change.object.metadata, change.new
+        key = (meta.namespace, meta.name)
+        if budget is not None and budget.spec.selector is not None:
+            self._selectors.put(key, namespace=meta.namespace, wanted=equal_values(budget.spec.selector))
+        else:
+            self._selectors.drop(key)
 
 
 def setup(manager: Manager, *, recorder: EventRecorder | None = None) -> None:

@@ -10,7 +10,8 @@ from regroup.runtime.events import EventRecorder
 from regroup.runtime.expectations import Expectations
 from regroup.runtime.manager import Manager
 from regroup.runtime.store import Change
-from regroup.sandbox.controllers.informers import NAMESPACE, STALE_RECHECK, by_namespace, pod_informer
+from regroup.sandbox.controllers.informers import NAMESPACE, STALE_RECHECK, pod_informer
+from regroup.sandbox.controllers.selecting import LABELS, Selectors, by_labels, candidates
 from regroup.sandbox.controllers.slices import (
     MANAGED_BY_LABEL,
     MANAGER,
@@ -41,8 +42,11 @@ class EndpointSlices:
     def __init__(self, manager: Manager, *, recorder: EventRecorder | None) -> None:
         self._client = manager.client
         self._recorder = recorder
-        self._services = manager.cache.informer(SERVICES, type=Service, indexers={NAMESPACE: by_namespace})
+        self._services = manager.cache.informer(SERVICES, type=Service)
+        self._selectors: Selectors[Key] = Selectors()
+        self._services.add_handler(self._note)
         self._pods = pod_informer(manager)
+        self._pods.store.add_indexer(LABELS, by_labels)
         self._nodes = manager.cache.informer(NODES, type=Node)
         self._slices = manager.cache.informer(ENDPOINT_SLICES, type=EndpointSlice, indexers={SERVICE_NAME_LABEL: _service_of})
         self._expectations: Expectations[Key] = Expectations(clock=manager.clock)
@@ -70,7 +74,8 @@ class EndpointSlices:
             # Names are made by the server: on a cache without our last slice, its endpoints would get a second one.
             return Result(requeue_after=STALE_RECHECK)
         selector = service.spec.raw_selector or {}
-        pods = [pod for pod in self._pods.store.index(NAMESPACE, key[0]) if _selected(selector, pod)]
+        near = candidates(self._pods.store, key[0], selector, otherwise=NAMESPACE)
+        pods = [pod for pod in near if _selected(selector, pod)]
         self._rests[key] = now + len(pods) * REST_PER_POD
         zones = {node.metadata.name: node.metadata.labels.get(ZONE_LABEL, "") for node in self._nodes.store.values()}
         slices = [
@@ -142,11 +147,21 @@ class EndpointSlices:
 
     def _services_of_pod(self, change: Change[Pod]) -> Iterable[Key]:
         if change.old is not None and change.new is not None and not _matters(change.old, change.new):
-            return
-        pods = [pod for pod in (change.old, change.new) if pod is not None]
-        for service in self._services.store.index(NAMESPACE, change.object.metadata.namespace):
-            if service.selects and any(_selected(service.spec.raw_selector or {}, pod) for pod in pods):
-                yield service.metadata.namespace, service.metadata.name
+            return ()
+        found: dict[Key, None] = {}
+        for pod in (change.old, change.new):
+            if pod is not None:
+                found.update(dict.fromkeys(self._selectors.of(pod.metadata.namespace, pod.metadata.labels)))
+        return found
+
+    def _note(self, change: Change[Service]) -> None:
+        """Keep who selects what."""
+        meta, service = change.object.metadata, change.new
+        key = (meta.namespace, meta.name)
+        if service is not None and service.selects:
+            self._selectors.put(key, namespace=meta.namespace, wanted=service.spec.raw_selector or {})
+        else:
+            self._selectors.drop(key)
 
 
 def setup(manager: Manager, *, recorder: EventRecorder | None = None) -> None:
