@@ -166,9 +166,7 @@ class Kubelets:
         else:
             before = tracked.run
             if newer(pod, _version(tracked.pod)):
-                if (pod.spec, pod.metadata.annotations) != (tracked.pod.spec, tracked.pod.metadata.annotations):
-                    tracked.plan = plan(pod, options)
-                tracked.pod = pod
+                self._take_over(tracked, pod)
         pod, todo = tracked.pod, tracked.plan
         run = advance(tracked.run, todo, options, now=now, images=images)
         if todo.fault is not None:
@@ -194,6 +192,12 @@ class Kubelets:
         ip = self._addresses.take(pod.metadata.uid)
         return _Tracked(pod, todo, new_run(pod.metadata.uid, todo, now=now, ip=ip)), False
 
+    def _take_over(self, tracked: _Tracked, pod: KubeletPod) -> None:
+        """A newer version of the pod, which may ask for something else: an image, a fault."""
+        if (pod.spec, pod.metadata.annotations) != (tracked.pod.spec, tracked.pod.metadata.annotations):
+            tracked.plan = plan(pod, self._options)
+        tracked.pod = pod
+
     async def _report(self, tracked: _Tracked, mine: _Node, *, now: float) -> None:
         pod, run = tracked.pod, tracked.run
         name, namespace, uid = pod.metadata.name, pod.metadata.namespace, pod.metadata.uid
@@ -210,9 +214,10 @@ class Kubelets:
                         subresource="status",
                         type=KubeletPod,
                     )
-                    # The pod may have been deleted or changed meanwhile: the watch tells, and brings us here again.
+                    # The pod may have been deleted or changed meanwhile. The watch brings us here again, with an older version
+                    # than this one: what the change asks for has to be taken over now.
                     if newer(written, _version(tracked.pod)):
-                        tracked.pod = written
+                        self._take_over(tracked, written)
                     pod = tracked.pod
             if run.over and pod.metadata.deleting and not tracked.removed:
                 tracked.removed = True
