@@ -20,6 +20,7 @@ from regroup.runtime.store import Change
 from regroup.sandbox.kubelet.node import LEASE_NAMESPACE
 from regroup.sandbox.kubelet.versions import OwnWrites
 from regroup.sandbox.nodelifecycle.rules import (
+    OURS,
     BoundPod,
     LifecycleOptions,
     disrupted,
@@ -28,6 +29,7 @@ from regroup.sandbox.nodelifecycle.rules import (
     silent_conditions,
     wanted_taints,
 )
+from regroup.sandbox.nodelifecycle.zones import spacing, zone_of
 from regroup.wire.errors import Conflict, NotFound
 
 
@@ -61,6 +63,8 @@ class NodeLifecycle:
         self._seen: dict[str, dict[str, datetime]] = {}
         """By node and key: when a taint that does not say when it was added (``kubectl taint``) was seen first."""
         self._writes = OwnWrites()
+        self._turns: dict[tuple[str, str], float] = {}
+        """When in each zone pods of a lost node were told to go last, on our monotonic clock."""
         self._evicted: set[str] = set()
         """Pods deleted by us that are still there."""
         self._nodes = manager.cache.informer(NODES, type=Node)
@@ -127,9 +131,14 @@ class NodeLifecycle:
             node = await self._mark_silent(node, now=now)
         else:
             waits.append(self._options.grace - quiet)
-        evict = any(ready_status(other) == "True" for other in self._nodes.store.values())
-        taints = wanted_taints(node, evict=evict, now=now)
+        turn = self._turn(node)
+        if turn:
+            waits.append(turn)
+        taints = wanted_taints(node, evict=turn == 0, now=now)
         if taints is not None:
+            if turn == 0 and ready_status(node) != "True" and not _evicting(node):
+                # Taken before the write: nobody else of the zone may take the same turn while the server answers.
+                self._turns[zone_of(node)] = self._clock.monotonic()
             guard = {"resourceVersion": node.metadata.resource_version}
             node = await self._client.merge_patch(NODES, name, {"metadata": guard, "spec": {"taints": taints}}, type=Node)
             self._writes.wrote(node)
@@ -140,6 +149,23 @@ class NodeLifecycle:
             if wait is not None:
                 waits.append(wait)
         return Result(requeue_after=max(0.001, min(waits))) if waits else Result()
+
+    def _turn(self, node: Node) -> float | None:
+        """Seconds until the pods of a node that is not ready may be told to go; None while nobody's are."""
+        if ready_status(node) == "True":
+            return 0.0
+        others = list(self._nodes.store.values())
+        ready = [(other, ready_status(other) == "True") for other in others if other.metadata.name != node.metadata.name]
+        ready.append((node, False))
+        if not any(well for _, well in ready):
+            return None
+        if _evicting(node):
+            return 0.0
+        gap = spacing(ready, zone_of(node), self._options.rates)
+        last = self._turns.get(zone_of(node))
+        if gap is None:
+            return None
+        return 0.0 if last is None else max(0.0, last + gap - self._clock.monotonic())
 
     async def _mark_silent(self, node: Node, *, now: datetime) -> Node:
         conditions = silent_conditions(node, now=now)
@@ -209,6 +235,11 @@ class NodeLifecycle:
             await self._client.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid)
         except (NotFound, Conflict):
             return  # Gone or replaced: what was judged is no more.
+
+
+def _evicting(node: Node) -> bool:
+    """Whether its pods are told to go already."""
+    return any((taint.key, taint.effect) in OURS and taint.effect == "NoExecute" for taint in node.spec.taints)
 
 
 def _ref(pod: BoundPod) -> ObjectRef:

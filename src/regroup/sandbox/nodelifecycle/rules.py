@@ -1,7 +1,7 @@
 """What a silent node means, as kube-controller-manager's node lifecycle and taint eviction controllers read it. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ from regroup.kube.meta import Condition, ObjectView, View, find_condition
 from regroup.kube.node import NOT_READY_TAINT, UNREACHABLE_TAINT, Node, Taint
 from regroup.kube.pod import PodStatus
 from regroup.runtime.clock import timestamp
+from regroup.sandbox.nodelifecycle.zones import EvictionRates
 from regroup.sandbox.scheduler.views import Toleration
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
@@ -34,6 +35,8 @@ class LifecycleOptions:
 
     grace: float = 50.0
     """Silence after which a node's state is unknown (``--node-monitor-grace-period``)."""
+    rates: EvictionRates = field(default_factory=EvictionRates)
+    """How fast the pods of lost nodes are told to go."""
 
 
 class BoundPodSpec(View, frozen=True, gc=False, kw_only=True):
@@ -87,7 +90,8 @@ def silent_conditions(node: Node, *, now: datetime) -> list[dict[str, Any]]:
 def wanted_taints(node: Node, *, evict: bool, now: datetime) -> list[dict[str, Any]] | None:
     """``spec.taints`` as the node's state asks for, None when they are so already.
 
-    ``evict`` False leaves out the NoExecute taints: when no node of the cluster is well, the fault is more likely ours.
+    ``evict`` False leaves out the NoExecute taints: it is not the node's turn, or no node of the cluster is well and the fault is
+    more likely ours.
     """
     key = {"False": NOT_READY_TAINT, "Unknown": UNREACHABLE_TAINT}.get(ready_status(node))
     wanted: dict[tuple[str, str], None] = {}
