@@ -77,6 +77,12 @@ class Hands:
             name = pod["metadata"]["name"]
             await self.client.merge_patch(PODS, name, {"status": status}, namespace=self.namespace, subresource="status")
 
+    async def spare_oldest(self, image: str) -> None:
+        """The oldest pod of an image is the last to go: among pods that have been ready for about as long Kubernetes draws."""
+        oldest = min(await self.pods(image), key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+        cost = {"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": "1"}}}
+        await self.change(PODS, oldest["metadata"]["name"], cost)
+
     async def evict(self, name: str) -> str:
         """Ask for an eviction; gives what was said."""
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
@@ -139,6 +145,8 @@ class Life:
     kinds: Sequence[Resource]
     steps: Steps
     least: float = 0.0
+    nodes: bool = False
+    """Whether it makes nodes."""
 
 
 async def play(life: Life, client: Client, *, clock: Clock, quiet: float) -> Transcript:
@@ -178,6 +186,7 @@ async def rollout(hands: Hands) -> AsyncIterator[str]:
     await hands.tell(image="two")
     yield "its first pod is ready"
     await hands.tell(image="two")
+    await hands.spare_oldest("two")
     yield "its second pod is ready"
     await hands.change(DEPLOYMENTS, "d", {"spec": {"template": _template("one")}})
     yield "back again"
@@ -351,6 +360,6 @@ LIVES: Sequence[Life] = (
     Life(name="rollout", kinds=(DEPLOYMENTS, REPLICASETS, PODS), steps=rollout),
     Life(name="collection", kinds=(CONFIGMAPS, STATEFULSETS, PODS), steps=collection),
     Life(name="eviction", kinds=(STATEFULSETS, POD_DISRUPTION_BUDGETS, PODS), steps=eviction),
-    Life(name="node-loss", kinds=(NODES, PODS), steps=node_loss, least=9.0),
-    Life(name="endpoints", kinds=(ENDPOINT_SLICES, PODS), steps=endpoints),
+    Life(name="node-loss", kinds=(NODES, PODS), steps=node_loss, least=9.0, nodes=True),
+    Life(name="endpoints", kinds=(ENDPOINT_SLICES, PODS), steps=endpoints, nodes=True),
 )

@@ -6,9 +6,27 @@ from tests.planes.differential.lives import LIVES, Life, Transcript
 from tests.planes.realplane.binaries import PlaneUnavailable, find
 
 
+def same_histories(played: Transcript) -> Transcript:
+    """Pods with made-up names that came in one step are told apart by what became of them: which of two equal ones goes first is
+    drawn, so their numbers are given in the order of their histories."""
+    began: dict[str, str] = {}
+    for step, seen in played.items():
+        for name in seen:
+            began.setdefault(name, step)
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name, step in began.items():
+        alike.setdefault((name.partition(" #")[0], step), []).append(name)
+    renamed: dict[str, str] = {}
+    for (stem, step), names in alike.items():
+        ordered = sorted(names, key=lambda name: [seen.get(name, []) for seen in played.values()])
+        renamed |= {name: f"{stem}, number {number} of {step!r}" for number, name in enumerate(ordered, start=1)}
+    return {step: {renamed[name]: lines for name, lines in seen.items()} for step, seen in played.items()}
+
+
 def compare(real: Transcript, ours: Transcript) -> list[str]:
     """The steps that differ, each object as a line."""
     assert list(real) == list(ours), "other steps: record anew (python -m tests.planes.differential.living)"
+    real, ours = same_histories(real), same_histories(ours)
     return [
         f"{step}: {name}\n      real {real[step].get(name)}\n      ours {ours[step].get(name)}"
         for step in real

@@ -156,8 +156,10 @@ def _counts(obj: Obj, names: Sequence[str]) -> str:
 
 
 def _deployment(obj: Obj) -> str:
+    # Whether a new set is still told of or already its progress depends on how many writes its controller needed.
+    conditions = re.sub("(NewReplicaSetCreated|FoundNewReplicaSet|ReplicaSetUpdated)", "UnderWay", _conditions(obj))
     counts = ("observedGeneration", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
-    return f"{_counts(obj, counts)}{_conditions(obj)}{_going(obj)}"
+    return f"{_counts(obj, counts)}{conditions}{_going(obj)}"
 
 
 def _stateful_set(obj: Obj) -> str:
