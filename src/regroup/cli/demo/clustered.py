@@ -1,6 +1,8 @@
 """The demo on a cluster that is there: the operator runs in it already, time is the wall's, and nothing is left behind."""
 
+import asyncio
 import secrets
+import signal
 
 from rich.console import Console
 
@@ -37,5 +39,7 @@ async def play_clustered(stories: list[Story], console: Console, *, cluster: Clu
         console.print(f"The cluster at {cluster.server}, with the operator that runs in it. Time is the wall's.", soft_wrap=True)
         if hands.explanation:
             console.print(hands.explanation, soft_wrap=True)
+        # What ends a job ends this as Ctrl-C does: what was made in somebody's cluster is taken away all the same.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
         # Nobody's namespace has such a name already, so what is taken away afterwards is ours.
         return await play(stories, Place(client, hands, clock, suffix=f"-{secrets.token_hex(3)}"), console)
