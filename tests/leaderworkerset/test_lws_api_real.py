@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from tests.runtime.real_kubectl import Kubectl, real_kubectl, served_webhooks, until
+from tests.runtime.real_kubectl import Kubectl, real_kubectl, served_webhooks, until, wait_established
 
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import ControllerRevision, StatefulSet
@@ -31,7 +31,7 @@ def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("real")
     with served_webhooks(webhook.register) as (port, ca), real_kubectl(request, folder) as run:
         assert "created" in run("apply", "-f", "-", body=crd())
-        assert "condition met" in run("wait", "--for=condition=Established", f"crd/{CRD_NAME}", "--timeout=20s")
+        wait_established(run, CRD_NAME)
         for body in webhook.webhook_configurations(name="regroup", url=f"https://127.0.0.1:{port}", ca_bundle=ca):
             assert "created" in run("apply", "-f", "-", body=body)
         refused = _manifest("none", "bad", maxGroupRestarts=0)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.omenative.ome_api_builders import create
 from tests.omenative.ome_service_builders import gang_runtime, runtime
-from tests.runtime.real_kubectl import Kubectl, real_kubectl, served_webhooks, until
+from tests.runtime.real_kubectl import Kubectl, real_kubectl, served_webhooks, until, wait_established
 
 from regroup.omenative.admission import webhook
 from regroup.omenative.api.replica import InferenceReplica, decode
@@ -40,9 +40,7 @@ def kubectl(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with served_webhooks(webhook.register) as (port, ca), real_kubectl(request, folder) as run:
         for one in crds():
             assert "created" in run("create", "-f", "-", body=one)
-            assert "condition met" in run(
-                "wait", "--for=condition=Established", f"crd/{one['metadata']['name']}", "--timeout=20s"
-            )
+            wait_established(run, one["metadata"]["name"])
         entries = webhook.webhooks(Reach(url=f"https://127.0.0.1:{port}", ca_bundle=ca))
         assert "created" in run("create", "-f", "-", body=configuration("Validating", name="regroup", webhooks=entries))
         until(lambda: "at least one of" in run("create", "--dry-run=server", "-f", "-", body=_service("probe", runtime=None)))

@@ -11,23 +11,38 @@ CHUNK = 64 * 1024
 
 @asynccontextmanager
 async def gate(line: Line, *, target: int) -> AsyncIterator[int]:
-    """A port of loopback that leads to ``target``, or hangs up while the line says that webhooks cannot be reached."""
+    """A port of loopback that leads to ``target``, or hangs up while the line says that webhooks cannot be reached. What is open
+    at the end is closed: API servers keep their connections for the next question."""
+    open_now: set[asyncio.Task[None] | None] = set()
 
     async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        open_now.add(talk := asyncio.current_task())
         try:
             if line.webhooks:
-                inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", target)
-                await asyncio.gather(_pump(line, reader, inner_writer), _pump(line, inner_reader, writer))
+                await _lead(line, reader, writer, target=target)
         except OSError:
             pass  # nobody is at home: the caller sees a closed connection
         finally:
-            writer.close()
+            await _close(writer)
+            open_now.discard(talk)
 
     server = await asyncio.start_server(meet, "127.0.0.1", 0)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
+        talks = [talk for talk in open_now if talk is not None]
+        for talk in talks:
+            talk.cancel()
+        await asyncio.gather(*talks, return_exceptions=True)
+
+
+async def _lead(line: Line, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, target: int) -> None:
+    inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", target)
+    try:
+        await asyncio.gather(_pump(line, reader, inner_writer), _pump(line, inner_reader, writer))
+    finally:
+        await _close(inner_writer)
 
 
 async def _pump(line: Line, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -38,3 +53,9 @@ async def _pump(line: Line, reader: asyncio.StreamReader, writer: asyncio.Stream
             writer.write(data)
             await writer.drain()
     writer.close()
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()

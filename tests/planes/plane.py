@@ -142,6 +142,8 @@ class Plane(ABC):
     """Where the operator's ConfigMap of OMENative mode is."""
     slow_start = "60s"
     """How long the containers take that a suite wants to start slowly: longer than two restarts of another one."""
+    stuck_grace = 60.0
+    """The ``stuckPodGracePeriod`` in seconds that suites of OMENative mode set."""
     client: Client
     """The user's hands: not the operator's."""
     faults: Faults

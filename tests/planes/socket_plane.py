@@ -63,6 +63,7 @@ class SocketPlane(Plane):
 
     config_namespace = HOME
     slow_start = "15s"
+    stuck_grace = 15.0
     quiet = 2.0
     """Seconds after which nothing will happen any more: many times what the operator needs for anything."""
 

@@ -25,8 +25,12 @@ DETECTED = 180.0
 """Seconds within which a silent node is certainly marked, its pods are evicted, and the loss grace is over."""
 
 
+GRACE = 2
+"""Seconds of grace of these pods: on a lost node nobody uses them, and the operator waits until they are over."""
+
+
 def template(**more: Any) -> dict[str, Any]:
-    return pod_template(tolerations=IMPATIENT, affinity=SPREAD, **more)
+    return pod_template(tolerations=IMPATIENT, affinity=SPREAD, grace=GRACE, **more)
 
 
 async def node_of(plane: Plane, pod: str) -> str:
@@ -140,10 +144,12 @@ async def test_a_claim_waits_for_proof(plane: Plane) -> None:
         assert (event.type, event.count) == ("Warning", 1)
         assert "demo-0-1" in event.note
         assert dead in event.note
-        progressing = await plane.condition("Progressing")
-        assert progressing is not None
-        assert "demo-0-1" in progressing.message
-        assert dead in progressing.message
+
+        async def named() -> bool:
+            progressing = await plane.condition("Progressing")
+            return progressing is not None and "demo-0-1" in progressing.message and dead in progressing.message
+
+        await plane.wait_for(named, what="Progressing names the pod and its node")
         assert (await plane.uids())["demo-0-1"] == old["demo-0-1"], "not forced without proof"
         await plane.client.merge_patch(
             NODES,
@@ -159,7 +165,7 @@ CLAIM = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"
 async def test_a_slow_shutdown_on_a_healthy_node_is_never_forced(plane: Plane) -> None:
     """Behaviour 158: named in Progressing after a while, never forced, and gone when it is let go."""
     async with plane:
-        await plane.apply(lws_manifest(size=2))
+        await plane.apply(lws_manifest(size=2, worker=pod_template(grace=GRACE)))
         old = await plane.wait_available()
         held = {"metadata": {"finalizers": ["x.io/a"]}}
         await plane.client.merge_patch(PODS, "demo-0-1", held, namespace=NAMESPACE)

@@ -100,7 +100,7 @@ async def test_none_replaces_the_group_with_its_leader(plane: Plane, how: str) -
 async def test_a_slow_start_is_forgiven(plane: Plane) -> None:
     """Behaviours 54, 63, case C06: a restart while a sibling starts is skipped for good; once started it counts again."""
     async with plane:
-        slow = pod_template(annotations={"sandbox.regroup.dev/start-delay": "60s"})
+        slow = pod_template(annotations={"sandbox.regroup.dev/start-delay": plane.slow_start})
         await plane.apply(hashed(policy=AFTER_START, worker=slow, leader=pod_template(), size=3))
 
         async def leader_runs() -> bool:
@@ -120,7 +120,7 @@ async def test_a_slow_start_is_forgiven(plane: Plane) -> None:
 async def test_a_leader_that_fails_while_the_group_starts(plane: Plane) -> None:
     """Spec 5.1, 5.4: the failure is skipped and not counted; the leader, which nobody else takes away, is still replaced."""
     async with plane:
-        slow = pod_template(annotations={"sandbox.regroup.dev/start-delay": "60s"})
+        slow = pod_template(annotations={"sandbox.regroup.dev/start-delay": plane.slow_start})
         await plane.apply(hashed(policy=AFTER_START, worker=slow, leader=pod_template(), limit=0))
 
         async def leader_runs() -> bool:

@@ -164,7 +164,7 @@ async def test_the_broken_one_goes_first(plane: Plane) -> None:
 async def test_an_old_group_that_fails_in_mid_rollout(plane: Plane) -> None:
     """Behaviours 46, 114, case C84: its replacement is of the old revision and is never scheduled; the rollout goes on."""
     async with plane:
-        slow = pod_template(image="worker:2", annotations={"sandbox.regroup.dev/ready-delay": "20s"})
+        slow = pod_template(image="worker:2", annotations={"sandbox.regroup.dev/ready-delay": "8s"})
         await plane.apply(hashed(replicas=3))
         await settled(plane, count=3)
         await plane.apply(hashed(replicas=3, worker=slow))

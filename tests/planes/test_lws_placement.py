@@ -92,7 +92,7 @@ async def test_a_node_without_the_label(plane: Plane) -> None:
 async def test_leader_ready_first(plane: Plane) -> None:
     """6.7, behaviour 152: no worker set before the leader is Ready; a leader that restarts later keeps the workers that are there
     (policy None), and the policy can be changed while groups run."""
-    leader = pod_template(annotations={"sandbox.regroup.dev/ready-delay": "20s"})
+    leader = pod_template(annotations={"sandbox.regroup.dev/ready-delay": "8s"})
     async with plane:
         await plane.apply(lws_manifest(size=3, policy="None", leader=leader, startupPolicy="LeaderReady"))
         await plane.wait_for(lambda: _running(plane, "demo-0"))

@@ -185,7 +185,7 @@ async def test_resizing_through_one(plane: Plane) -> None:
 async def test_leader_ready_first(plane: Plane) -> None:
     """Behaviour 152: no worker set before the leader is ready; workers that are there stay when it is not."""
     async with plane:
-        leader = image("leader:1", **{"ready-delay": "20s"})
+        leader = image("leader:1", **{"ready-delay": "8s"})
         await plane.apply(lws_manifest(size=2, leader=leader, startupPolicy="LeaderReady"))
 
         async def leader_runs() -> bool:

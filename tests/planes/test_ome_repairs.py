@@ -20,7 +20,8 @@ LOOPING = {"sandbox.regroup.dev/exit-after": f"{MAIN_CONTAINER}=10ms", "sandbox.
 
 async def lifecycle(ome: Ome, **settings: Any) -> None:
     """Write the cluster's ``lifecycle`` settings; None leaves one out."""
-    chart: dict[str, Any] = {"instanceReadyTimeout": "30m", "stuckPodGracePeriod": "60s", "repairBatchSize": 10}
+    grace = f"{ome.plane.stuck_grace:g}s"
+    chart: dict[str, Any] = {"instanceReadyTimeout": "30m", "stuckPodGracePeriod": grace, "repairBatchSize": 10}
     wanted = {name: value for name, value in (chart | settings).items() if value is not None}
     await ome.configure(json.dumps(wanted))
 
@@ -50,6 +51,7 @@ async def test_a_wedged_pod_restarts_its_instance_under_none(plane: Plane) -> No
     CrashLoopBackOff; then the whole Instance is rebuilt, and the event says so."""
     async with plane:
         ome = Ome(plane)
+        await lifecycle(ome)
         await ome.runtime()
         await ome.apply(service_manifest())
         await ome.wait_ready()
@@ -64,7 +66,7 @@ async def test_a_wedged_pod_restarts_its_instance_under_none(plane: Plane) -> No
         await keep_crashing(ome, [name], until=opened)
         born = before.metadata.creation_timestamp
         assert born is not None
-        assert (plane.clock.now() - born).total_seconds() >= 60, "not before the pod is older than the grace"
+        assert (plane.clock.now() - born).total_seconds() >= plane.stuck_grace, "not before the pod is older than the grace"
         (told,) = await ome.events("RestartTriggered")
         assert told.note == WEDGED.format(0, name) + " (incarnation=2)"
         await ome.wait_restarted(timeout=300)
@@ -80,7 +82,7 @@ async def test_without_a_grace_nothing_is_repaired(plane: Plane) -> None:
         await ome.apply(service_manifest())
         await ome.wait_ready()
         await plane.sleep(3)
-        later = plane.clock.monotonic() + 200
+        later = plane.clock.monotonic() + 3 * plane.stuck_grace
 
         async def long_after() -> bool:
             return plane.clock.monotonic() >= later
@@ -97,6 +99,7 @@ async def test_one_serving_gang_at_a_time(plane: Plane) -> None:
     under SurgeThenDrain as well, until all are new."""
     async with plane:
         ome = Ome(plane)
+        await lifecycle(ome)
         body = gang_runtime(workers=1)
         await plane.client.apply(CLUSTER_SERVING_RUNTIMES, "gang", body, field_manager="kubectl")
         strategy = {"type": "SurgeThenDrain", "rollingUpdate": {"maxUnavailable": 1}}
@@ -130,6 +133,7 @@ async def test_dark_instances_do_not_wait(plane: Plane) -> None:
     """Behaviour 61: Instances whose pods serve nothing are repaired at once, whatever the budget."""
     async with plane:
         ome = Ome(plane)
+        await lifecycle(ome)
         await ome.runtime()
         rolling = {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 1}}}
         await ome.apply(service_manifest(instances=3, lifecycle=rolling))
@@ -150,6 +154,7 @@ async def test_a_new_pod_that_stays_stuck_fails_the_instance(plane: Plane) -> No
     kept for as long as it takes, and a reset starts it over at the same incarnation."""
     async with plane:
         ome = Ome(plane)
+        await lifecycle(ome)
         await ome.runtime()
         await ome.apply(service_manifest(policy=RECREATE))
         await ome.wait_ready()
@@ -182,6 +187,7 @@ async def test_an_instance_that_never_started_is_no_repair(plane: Plane) -> None
     """Behaviours 21, 43: before Ready a crash is part of the start; the stuck-pod clock decides, and no restart is opened."""
     async with plane:
         ome = Ome(plane)
+        await lifecycle(ome)
         body = runtime_manifest(
             "loop", engineConfig={"annotations": LOOPING, "runner": {"name": MAIN_CONTAINER, "image": "server:1"}}
         )

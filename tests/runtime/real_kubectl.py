@@ -77,6 +77,11 @@ def real_kubectl(request: pytest.FixtureRequest, folder: Path) -> Iterator[Kubec
         yield run
 
 
+def wait_established(run: Kubectl, definition: str) -> None:
+    """Wait until a definition is served. On one that has no conditions yet kubectl's own wait is an error: it is asked again."""
+    until(lambda: "condition met" in run("wait", "--for=condition=Established", f"crd/{definition}", "--timeout=20s"))
+
+
 def until(holds: Callable[[], bool]) -> None:
     """Webhook configurations and pods take a moment on a real cluster: ask again, up to a limit."""
     gate = threading.Event()
