@@ -63,9 +63,30 @@ async def test_legacy(api: Api) -> None:
 async def test_paths_that_are_not_there(api: Api) -> None:
     """A version of a known group is a Status, everything else is plain text; nothing is 500."""
     assert (await api.ask("GET", "/apis/apps/v9")).reason == "NotFound"
-    for path in ("/apis/nothing", "/nothing", "/openapi/v2", "/openapi/v3/apis/nothing/v1"):
+    for path in ("/apis/nothing", "/nothing", "/openapi/v1", "/openapi/v3/apis/nothing/v1"):
         answer = await api.ask("GET", path)
         assert (answer.status, answer.text) == (404, "404 page not found\n")
+
+
+def fields(message: str) -> dict[int, str]:
+    """The texts of a short protobuf message by their numbers."""
+    found = {}
+    while message:
+        tag, length = ord(message[0]), ord(message[1])
+        assert tag & 7 == 2, "not a text"
+        found[tag >> 3], message = message[2 : 2 + length], message[2 + length :]
+    return found
+
+
+async def test_openapi_v2_describes_nothing(api: Api) -> None:
+    """It is there, in both forms: kubectl asks it about kinds that v3 does not have, and takes its absence for another fault than
+    that of a definition which is not installed."""
+    proto = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    answer = await api.ask("GET", "/openapi/v2", accept=proto)
+    assert (answer.status, answer.headers["content-type"]) == (200, proto.replace("@", "."))
+    assert fields(answer.text) == {1: "2.0", 2: "\n\nKubernetes\x12\x0bunversioned", 8: ""}
+    assert fields(fields(answer.text)[2]) == {1: "Kubernetes", 2: "unversioned"}
+    assert (await api.get("/openapi/v2", accept="application/json"))["paths"] == {}
 
 
 async def test_versions_are_ranked(api: Api) -> None:

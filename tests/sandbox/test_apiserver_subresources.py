@@ -58,6 +58,17 @@ async def test_a_scale_that_cannot_be(api: Api, replicas: object, field: str) ->
     assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", field)])
 
 
+async def test_a_scale_as_a_table(api: Api) -> None:
+    """What ``kubectl get --subresource=scale`` asks for: what is wanted and what there is; other forms stay."""
+    await make_set(api, replicas=2)
+    table = await api.get(f"{STATEFULSETS}/s/scale", accept="application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
+    (row,) = table["rows"]
+    assert row["cells"][:3] == ["s", 2, 0]
+    plain = await api.get(f"{STATEFULSETS}/s/scale", accept="application/json")
+    assert (plain["kind"], plain["apiVersion"]) == ("Scale", "autoscaling/v1")
+
+
 async def bind(api: Api, **fields: object) -> Obj:
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}, **fields}
     answer = await api.ask("POST", f"{PODS}/p/binding", body)
@@ -74,6 +85,16 @@ async def test_binding(api: Api) -> None:
     again = await bind(api)
     assert again["status"] == 409
     assert again["message"].endswith('pod p is already assigned to node "n1"')
+
+
+async def test_a_bound_pod_takes_over_where_its_node_is(api: Api) -> None:
+    """The zone and the region of the node, over what the pod said itself; no other label."""
+    zone, region = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+    meta = {"name": "n1", "labels": {zone: "z", region: "r", "other": "x"}}
+    assert (await api.ask("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": meta})).status == 201
+    await api.pod("p", labels={"a": "b", zone: "elsewhere"})
+    assert (await bind(api))["status"] == 201
+    assert (await api.get(f"{PODS}/p"))["metadata"]["labels"] == {"a": "b", zone: "z", region: "r"}
 
 
 @pytest.mark.parametrize(

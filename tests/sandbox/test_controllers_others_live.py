@@ -278,6 +278,17 @@ async def test_a_budget_counts_the_pods_of_a_set() -> None:
         assert (status["expectedPods"], status["desiredHealthy"], status["disruptionsAllowed"]) == (3, 2, 1)
 
 
+async def test_a_budget_without_pods_says_so() -> None:
+    """As Kubernetes tells it, in an event about the budget."""
+    async with control_plane(disruption.setup) as plane:
+        budget = {"metadata": {"name": "web"}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
+        await plane.create(POD_DISRUPTION_BUDGETS, budget)
+        await plane.settle()
+        (told,) = await plane.list(EVENTS)
+        assert (told["type"], told["reason"], told["note"]) == ("Normal", "NoPods", "No matching pods found")
+        assert told["regarding"]["kind"] == "PodDisruptionBudget"
+
+
 async def test_claims_of_a_set_are_made_and_bound_and_outlive_it() -> None:
     """volumeClaimTemplates: one claim a pod, kept by default when the pod goes, and used again."""
     claim = {

@@ -71,8 +71,8 @@ async def test_events_are_told_in_the_words_of_a_real_controller_manager() -> No
         await plane.settle()
         told = {(entry["reason"], entry["note"]) for entry in await plane.list(EVENTS)}
         assert told == {
-            ("SuccessfulCreate", "create Pod web-0 in StatefulSet web successful"),
-            ("SuccessfulDelete", "delete Pod web-0 in StatefulSet web successful"),
+            ("SuccessfulCreate", "Create Pod web-0 in StatefulSet web successful"),
+            ("SuccessfulDelete", "Delete Pod web-0 in StatefulSet web successful"),
         }
 
 

@@ -16,6 +16,7 @@ from regroup.kube.resources import NAMESPACES, PODS
 from regroup.runtime.clock import Clock
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.manager import Manager
+from regroup.sandbox.apiserver.podwork import topology_labels
 from regroup.sandbox.apiserver.server import ApiServer, WebhookCaller
 from regroup.sandbox.apiserver.storage import Storage
 from regroup.sandbox.controllers.assembly import setup_built_in
@@ -65,7 +66,7 @@ class Cluster:
         if data_dir is not None:
             storage, self._journal = open_storage(data_dir)
         self.server = ApiServer(clock=clock, rng=rng, storage=storage, webhook_caller=webhook_caller)
-        self.server.admission.mutations.append(_admit_pod)
+        self.server.admission.mutations.append(self._admit_pod)
         options = kubelet or KubeletOptions()
         self._recorders: list[EventRecorder] = []
         self.kubelets = Kubelets(
@@ -137,8 +138,10 @@ class Cluster:
         self._recorders.append(recorder)
         return recorder
 
-
-def _admit_pod(resource: Resource, operation: str, obj: dict[str, Any]) -> None:
-    """What built-in admission plugins do to a new pod."""
-    if resource == PODS and operation == "CREATE":
+    def _admit_pod(self, resource: Resource, operation: str, obj: dict[str, Any]) -> None:
+        """What built-in admission plugins do to a new pod."""
+        if resource != PODS or operation != "CREATE":
+            return
         default_toleration_seconds(obj)
+        if labels := topology_labels(self.server.storage, obj["spec"].get("nodeName", "")):
+            obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), **labels}

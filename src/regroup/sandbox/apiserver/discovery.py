@@ -28,6 +28,11 @@ _AGGREGATED = {
     "v2beta1": "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
 }
 """Content types by the version of aggregated discovery: Kubernetes 1.36 speaks v2 only, kubectl up to 1.29 asks for v2beta1."""
+_SWAGGER_ASKED = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+_SWAGGER_PROTO = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""As it is answered: no media type may have an ``@``, by which clients ask for it."""
+_NO_SWAGGER = b"\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned\x42\x00"
+"""The same as ``_openapi_v2`` says in JSON: swagger (field 1), info (2) with title (1) and version (2), paths (8)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,8 @@ class Discovery:
         if self._revision != self._registry.revision:
             self._made.clear()
             self._revision = self._registry.revision
+        if parts == ("openapi", "v2"):
+            return _openapi_v2(request.headers.get("accept", ""))
         aggregated = _wanted(request.headers.get("accept", "")) if parts in {("api",), ("apis",)} else ""
         key = (*parts, aggregated)
         if key not in self._made:
@@ -190,6 +197,14 @@ def _wanted(accept: str) -> str:
         if media in {"application/json", "*/*"} and "as" not in wanted:
             return ""
     return ""
+
+
+def _openapi_v2(accept: str) -> Response:
+    """A document of OpenAPI v2 that describes nothing. kubectl asks for it about kinds that v3 does not have: only when there
+    is a document does it go on to say that the kind is unknown and its definition may have to be installed first."""
+    if _SWAGGER_ASKED in accept:
+        return Response(200, {"content-type": _SWAGGER_PROTO}, _NO_SWAGGER)
+    return _json({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "unversioned"}, "paths": {}})
 
 
 def _json(body: Obj) -> Response:

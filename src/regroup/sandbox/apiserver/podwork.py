@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from regroup.kube.resources import POD_DISRUPTION_BUDGETS
+from regroup.kube.resources import NODES, POD_DISRUPTION_BUDGETS
 from regroup.runtime.clock import timestamp
 from regroup.sandbox.apiserver import failures, forms, objects
 from regroup.sandbox.apiserver.deleting import Deleter
@@ -25,6 +25,7 @@ NOT_SIMULATED = frozenset({"attach", "ephemeralcontainers", "exec", "portforward
 """Subresources of pods that need a real container."""
 _UNGUARDED = frozenset({"Pending", "Succeeded", "Failed"})
 """Phases of pods that a disruption budget does not protect."""
+_TOPOLOGY = frozenset({"topology.kubernetes.io/region", "topology.kubernetes.io/zone"})
 
 
 def not_simulated(target: Target) -> failures.Failure:
@@ -36,7 +37,14 @@ def not_simulated(target: Target) -> failures.Failure:
     return failures.Failure(501, "NotImplemented", f"{why} ({instead})", details={"name": target.name, "kind": "pods"})
 
 
-def bind(writer: Writer, context: WriteContext, stored: Stored, body: Obj, *, now: datetime) -> Response:
+def topology_labels(storage: Storage, node: str) -> Obj:
+    """The labels that a pod takes over from its node, as the admission plugin PodTopologyLabels has them."""
+    stored = storage.get(NODES, ("", node))
+    labels = ((stored.obj["metadata"].get("labels") if stored is not None else None) or {}).items()
+    return {key: value for key, value in labels if key in _TOPOLOGY}
+
+
+def bind(writer: Writer, context: WriteContext, stored: Stored, body: Obj, *, storage: Storage, now: datetime) -> Response:
     """Put a pod on a node, as a scheduler asks. Raises ``Failure``."""
     pod, served, name = stored.obj, context.served, context.target.name
     meta, wanted = pod["metadata"], body.get("metadata") or {}
@@ -58,10 +66,11 @@ def bind(writer: Writer, context: WriteContext, stored: Stored, body: Obj, *, no
         raise failures.conflict(served.resource, name, why, kind="pods/binding")
     if context.dry_run:
         return _done()
-    meta = {
-        **meta,
-        **{field: {**(meta.get(field) or {}), **wanted[field]} for field in ("labels", "annotations") if wanted.get(field)},
+    added = {
+        "labels": {**(wanted.get("labels") or {}), **topology_labels(storage, node)},
+        "annotations": wanted.get("annotations"),
     }
+    meta = {**meta, **{field: {**(meta.get(field) or {}), **entries} for field, entries in added.items() if entries}}
     condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": timestamp(now)}
     status = _with_condition(pod.get("status") or {}, condition)
     writer.store(served, {**pod, "metadata": meta, "spec": {**spec, "nodeName": node}, "status": status})

@@ -9,6 +9,8 @@ from regroup.sandbox.apiserver.media import JSON_PATCH, MERGE_PATCH, STRATEGIC_P
 from regroup.sandbox.apiserver.registry import Served
 from regroup.sandbox.apiserver.storage import Stored
 from regroup.sandbox.apiserver.writing import WriteContext, Writer
+from regroup.sandbox.kinds.builder import built_in
+from regroup.sandbox.kinds.columns import AGE, NAME, cell, number
 from regroup.sandbox.kinds.definition import KindDefinition
 from regroup.sandbox.schema.errors import FieldError
 from regroup.wire import codec
@@ -20,12 +22,22 @@ Obj = dict[str, Any]
 Known = Callable[[str, str], bool]
 """Whether there is a kind of an API version and a name."""
 SCALES = Resource("autoscaling", "v1", "scale", "Scale")
+DEFINITION = built_in(
+    SCALES,
+    columns=(
+        NAME,
+        cell("Desired", number("spec.replicas"), "Replicas wanted.", type="integer"),
+        cell("Available", number("status.replicas"), "Replicas that exist.", type="integer"),
+        AGE,
+    ),
+)
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def get_scale(served: Served, stored: Stored) -> Response:
-    """The Scale of an object."""
-    return _answer(served, served.from_stored(stored.obj))
+def get_scale(served: Served, stored: Stored, form: forms.Form) -> Response:
+    """The Scale of an object. Raises ``Failure``."""
+    scale = scale_of(served.definition, served.from_stored(stored.obj))
+    return form.object(Served(DEFINITION, SCALES), Stored(scale, stored.version, codec.encode(scale)))
 
 
 async def set_scale(writer: Writer, context: WriteContext, stored: Stored, request: Request, *, known: Known) -> Response:

@@ -125,7 +125,7 @@ class ApiServer:
         _check_path(served, target, verb)
         if target.subresource and target.subresource != "status":
             return await self._subresource(request, served, target, warnings)
-        form = forms.choose(request.headers.get("accept", ""), include=query.get("includeObject", ""), now=self.clock.now)
+        form = self._form(request)
         match verb:
             case "get":
                 # ``watch`` means nothing here: one object is watched by its collection, selected by name.
@@ -172,7 +172,7 @@ class ApiServer:
             raise failures.method_not_allowed()
         stored = self._reader.find(served, target)
         if target.subresource == "scale" and request.method == "GET":
-            return scaling.get_scale(served, stored)
+            return scaling.get_scale(served, stored, self._form(request))
         if target.subresource == "log":
             asked = podlogs.log_request(stored.obj, query_of(request), now=self.clock.now())
             return podlogs.read_log(stored.obj, asked, self.logs, find=lambda: self._object(served, target))
@@ -182,13 +182,18 @@ class ApiServer:
             case ("scale", _):
                 return await scaling.set_scale(self._writer, context, stored, request, known=known)
             case ("binding", _):
-                return podwork.bind(self._writer, context, stored, read_other(request, podwork.BINDINGS, known=known), now=now)
+                body = read_other(request, podwork.BINDINGS, known=known)
+                return podwork.bind(self._writer, context, stored, body, storage=self.storage, now=now)
             case ("eviction", _):
                 body = read_other(request, podwork.EVICTIONS, known=known)
                 return await podwork.evict(self._deleter, self._writer, context, stored, body, storage=self.storage, now=now)
             case _:
                 body = read_object(request, served.definition, known=known)
                 return podwork.finalize(self._writer, context, stored, body, now=now)
+
+    def _form(self, request: Request) -> forms.Form:
+        include = query_of(request).get("includeObject", "")
+        return forms.choose(request.headers.get("accept", ""), include=include, now=self.clock.now)
 
     def _object(self, served: Served, target: Target) -> Obj | None:
         stored = self.storage.get(served.stored_as, (target.namespace, target.name))

@@ -25,7 +25,7 @@ COMPONENTS: tuple[tuple[str, Callable[..., None]], ...] = (
     (podgc.NAME, podgc.setup),
     (replicaset.NAME, replicaset.setup),
     (deployment.NAME, deployment.setup),
-    (disruption.NAME, disruption.setup),
+    ("controllermanager", disruption.setup),
     (volumebinder.NAME, volumebinder.setup),
     (ephemeral.NAME, ephemeral.setup),
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from regroup.kube.meta import OwnerReference, View, object_ref
 from regroup.kube.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, REPLICASETS, STATEFULSETS
 from regroup.runtime.controller import Controller, Result
-from regroup.runtime.events import EventRecorder
+from regroup.runtime.events import EventRecorder, EventType
 from regroup.runtime.manager import Manager
 from regroup.runtime.store import Change
 from regroup.sandbox.controllers.budgets import Budget, expected, failsafe, needs_scale, needs_writing, recheck_after, status
@@ -68,12 +68,15 @@ class Disruptions:
         now = self._clock.now()
         near = candidates(self._pods.store, key[0], equal_values(budget.spec.selector or {}), otherwise=NAMESPACE)
         pods = [pod for pod in near if _selects(budget, pod)]
+        if not pods:
+            self._tell(budget, "NoPods", "No matching pods found", type="Normal")
         failure: Exception | None = None
         try:
             scale = await self._scale(pods) if needs_scale(budget) else 0
             body = status(budget, pods, expected(budget, pods, scale), now)
         except NoScale as error:
-            self._tell(budget, "CalculateExpectedPodCountFailed", f"Failed to calculate the number of expected pods: {error}")
+            why = f"Failed to calculate the number of expected pods: {error}"
+            self._tell(budget, "CalculateExpectedPodCountFailed", why, type="Warning")
             body = failsafe(budget, str(error), now)
         except WireError as error:
             body = failsafe(budget, str(error), now)
@@ -125,10 +128,10 @@ class Disruptions:
             raise NoScale(f"found no controllers for {owner.kind} {owner.name}")
         return found
 
-    def _tell(self, budget: Budget, reason: str, message: str) -> None:
+    def _tell(self, budget: Budget, reason: str, message: str, *, type: EventType) -> None:
         if self._recorder is not None:
             regarding = object_ref(budget, api_version="policy/v1", kind="PodDisruptionBudget")
-            self._recorder.event(regarding, type="Warning", reason=reason, message=message, action="Sync")
+            self._recorder.event(regarding, type=type, reason=reason, message=message, action="Sync")
 
     def _budgets_of_pod(self, change: Change[Pod]) -> Iterable[Key]:
         found: dict[Key, None] = {}

@@ -230,13 +230,13 @@ class StatefulSetWriter:
 
     def _tell_pod(self, set_: StatefulSet, pod: str, verb: str, error: Exception | None = None) -> None:
         outcome = "successful" if error is None else f"failed error: {error}"
-        self._tell(set_, verb, f"{verb} Pod {pod} in StatefulSet {set_.name} {outcome}", failed=error is not None)
+        self._tell(set_, verb, f"{verb.title()} Pod {pod} in StatefulSet {set_.name} {outcome}", failed=error is not None)
 
     def _tell_claim(self, set_: StatefulSet, name: str, pod: str, error: Exception | None = None) -> None:
         if error is None:
-            self._tell(set_, "create", f"create Claim {name} Pod {pod} in StatefulSet {set_.name} success", failed=False)
+            self._tell(set_, "create", f"Create Claim {name} Pod {pod} in StatefulSet {set_.name} success", failed=False)
         else:
-            message = f"create Claim {name} for Pod {pod} in StatefulSet {set_.name} failed error: {error}"
+            message = f"Create Claim {name} for Pod {pod} in StatefulSet {set_.name} failed error: {error}"
             self._tell(set_, "create", message, failed=True)
 
     def _tell(self, set_: StatefulSet, verb: str, message: str, *, failed: bool) -> None:
