@@ -9,7 +9,7 @@ _RULES = [
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", "<time>"),
         (r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
         (r"((?:resourceVersion|Resource Version)\"?: +\"?)\d+", r"\1<version>"),
-        (r"sandbox://[0-9a-f]{64}", "sandbox://<container>"),
+        (r"(?<=sandbox://)[0-9a-f]{64}|(?<=@sha256:)[0-9a-f]{64}", "<digest>"),
         (r"(?<=/)(LIVE|MERGED)-\d+", r"\1"),
         (r"\t\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4}", " <time>"),
         (r"(?<=-)[bcdf-hj-np-tv-z2-9]{5}(?=  +IPv4)", "<made>"),
