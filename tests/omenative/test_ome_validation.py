@@ -151,14 +151,26 @@ def test_warnings() -> None:
     told = warnings(
         obj(
             annotations={"ome.io/deploymentMode": "OMENative"},
-            engine={"deploymentStrategy": {"type": "Recreate"}, "autoscaler": {}},
+            engine={
+                "deploymentStrategy": {"type": "Recreate"},
+                "autoscaler": {},
+                "lifecycle": {"readyPolicy": "None", "migrationPolicy": {"mode": "Surge"}},
+            },
+            model={"name": "m", "overlays": [{}]},
+            traffic={},
         )
     )
     assert [one.split(":")[0] for one in told] == [
         "metadata.annotations[ome.io/deploymentMode]",
+        "spec.traffic",
+        "spec.model.overlays",
         "spec.engine.autoscaler",
         "spec.engine.deploymentStrategy",
+        "spec.engine.lifecycle.readyPolicy",
+        "spec.engine.lifecycle.migrationPolicy",
     ]
+    quiet = {"lifecycle": {"readyPolicy": "AllPodReady", "migrationPolicy": {"mode": "Never"}}}
+    assert warnings(obj(engine=quiet)) == []
     assert "nothing runs" in warnings(obj(engine=...))[0]
     assert warnings(obj(deploymentMode="RawDeployment", engine={"deploymentStrategy": {}})) == []
 

@@ -1,4 +1,4 @@
-"""RecreateGroupOnPodRestart: spec/leaderworkerset.md 5.1, 5.2, behaviours 32-46."""
+"""RecreateGroupOnPodRestart: spec/leaderworkerset.md 5.1, 5.2, behaviours 32-46; case C45."""
 
 import asyncio
 from contextlib import suppress
@@ -254,6 +254,35 @@ async def test_the_status_tells_the_loss(plane: Plane) -> None:
         degraded = await plane.condition("Degraded")
         assert degraded is not None
         assert (degraded.status, degraded.reason) == ("False", "AsExpected")
+
+
+@pytest.mark.parametrize("how", ["a container restarts", "a worker is replaced"])
+async def test_what_happened_while_the_operator_was_away(plane: Plane, how: str) -> None:
+    """Case C45: killed; then a container of a worker restarts and is well again, or the worker is replaced by its StatefulSet. At
+    the start it is noticed; a second start right afterwards finds nothing more."""
+    async with plane:
+        await plane.apply(lws_manifest(size=2, worker=pod_template(grace=1)))
+        old = await plane.wait_available()
+        await plane.sleep(5)
+        await plane.stop_operator()
+        if how == "a container restarts":
+            await plane.faults.crash(NAMESPACE, "demo-0-1", exit_code=1)
+
+            async def well() -> bool:
+                pod = (await plane.pods())["demo-0-1"]
+                return pod.restarts == 1 and pod.running_and_ready
+
+            await plane.wait_for(well, what="the worker is ready again")
+        else:
+            await plane.delete_pod("demo-0-1", grace=0)
+            await plane.wait_recreated(old, ["demo-0-1"])
+        await plane.start_operator()
+        new = await plane.wait_recreated(old, group_names(size=2))
+        await plane.wait_available()
+        await plane.stop_operator()
+        await plane.start_operator()
+        await plane.sleep(20)
+        assert await plane.uids() == new
 
 
 async def test_nothing_to_do_costs_nothing(plane: Plane) -> None:

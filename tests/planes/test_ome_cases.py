@@ -71,8 +71,8 @@ async def test_a_partly_filled_block_hides_nothing(plane: Plane, own: dict[str, 
 
 
 async def test_a_flip_writes_nothing_and_counts_from_then_on(plane: Plane) -> None:
-    """C41, steps 3 and 4: no pod is written, no revision is made; the next failure follows the new value; a restart under way is
-    finished when the policy is taken back."""
+    """C41, steps 3 and 4; behaviour 12: no pod is written, no revision is made; the next failure follows the new value; a
+    restart under way is finished when the policy is taken back."""
     async with plane:
         ome = await start(plane, {"restartPolicy": "None"})
         before, revisions = await ome.uids(), await ome.revisions()

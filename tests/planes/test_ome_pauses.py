@@ -1,4 +1,4 @@
-"""Pauses, scales, orphans and deadlines on a cluster: omenative 2.8, 4.6, 4.9; behaviours 37, 38, 81, 86, 98-102; C51, C61."""
+"""Pauses, scales, orphans and deadlines on a cluster: omenative 2.8, 4.6, 4.9; behaviours 37, 38, 81, 86, 91, 96, 98-102; C51."""
 
 import pytest
 from tests.planes.ome_hands import RECREATE, Ome, gang_runtime, service_manifest
@@ -119,7 +119,7 @@ async def test_an_orphan_holds_the_restart_up(plane: Plane, given_back: bool) ->
 
 
 async def test_a_restart_that_runs_out_of_time(plane: Plane) -> None:
-    """86, 91, C51: Failed with its pods and its operation; another Instance and a scale-up change nothing of it."""
+    """86, 91, 96, C51: Failed with its pods and its operation; another Instance and a scale-up change nothing of it."""
     async with plane:
         ome = await start(plane, timeout="15s")
         await plane.faults.refuse_image("server:1")

@@ -6,6 +6,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from regroup.runtime.clock import LoopClock, SystemClock
 from regroup.sandbox import httpfront
 from regroup.sandbox.cluster import Cluster
 from regroup.sandbox.journal import DataDirError
+from regroup.wire.errors import AlreadyExists
 
 HOST = "127.0.0.1"
 MAX_SPEED = 100.0
@@ -110,7 +112,8 @@ class _Sandbox:
             NAMESPACES, CONFIG_NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CONFIG_NAMESPACE}}
         )
         for manifest in manifests.settings(manifests.ManifestOptions(namespace=CONFIG_NAMESPACE)):
-            await client.apply(CONFIGMAPS, manifest["metadata"]["name"], manifest, namespace=CONFIG_NAMESPACE)
+            with suppress(AlreadyExists):  # kept in --data-dir, maybe edited since: what is read at the start must be that
+                await client.create(CONFIGMAPS, manifest, namespace=CONFIG_NAMESPACE)
         port = _free_port()
         config = OperatorConfig(
             leader_elect=False,

@@ -28,10 +28,12 @@ P = "leaderworkerset.sigs.k8s.io/"
 
 
 @contextmanager
-def sandbox(folder: Path) -> Iterator[Path]:
+def sandbox(folder: Path, *options: str) -> Iterator[Path]:
     """`regroup sandbox`, until the block is left; gives the kubeconfig."""
     file, log = folder / "kubeconfig.yaml", folder / "sandbox.log"
+    file.unlink(missing_ok=True)
     command = [sys.executable, "-m", "regroup.cli", "sandbox", "--nodes", "4", "--speed", str(SPEED), "--kubeconfig", str(file)]
+    command += options
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
         try:

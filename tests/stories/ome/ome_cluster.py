@@ -2,8 +2,10 @@
 
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ Object = dict[str, Any]
 
 RECREATE = "RecreateInstanceOnPodRestart"
 _API = "/apis/ome.io/v1beta1"
+_PHASES = '{.status.instanceStatuses[*].phase}{"\\n"}'
 
 
 class OmeKubectl(Kubectl):
@@ -94,6 +97,48 @@ class OmeKubectl(Kubectl):
         order = {"action": "crash", "code": code, "container": container, "id": f"{self.namespace}-{self._faults}"}
         text = json.dumps(order | ({"reason": reason} if reason else {}))
         self("annotate", "pod", *pods, "--overwrite", f"sandbox.regroup.dev/fault={text}")
+
+    def refuse_images(self, prefix: str | None) -> None:
+        """No node can pull images whose name begins so: what `regroup fault refuse-image` does, with kubectl alone."""
+        names = [node["metadata"]["name"] for node in self.get("nodes")]
+        order = "sandbox.regroup.dev/refuse-images"
+        self("annotate", "node", *names, f"{order}={prefix}" if prefix else f"{order}-", "--overwrite")
+
+    def wedge(self, *pods: str, selector: str = "") -> None:
+        """Give pods an image that nobody has, by name or all of a selector, and wait until they wait for it."""
+        absent = f"absent-{self.namespace}"
+        self.refuse_images(absent)
+        self("set", "image", "pod", *(["-l", selector] if selector else pods), f"ome-container={absent}:1")
+        names = pods or [one["metadata"]["name"] for one in self.get("pods", "-l", selector)]
+        self.until(lambda: all(self._stuck(name) for name in names), what=f"{', '.join(names)} wait for their image")
+
+    def _stuck(self, pod: str) -> bool:
+        found = self.read(f"/api/v1/namespaces/{self.namespace}/pods/{pod}")
+        waiting = [one["state"].get("waiting", {}).get("reason") for one in found["status"].get("containerStatuses", ())]
+        return bool({"ErrImagePull", "ImagePullBackOff"} & set(waiting))
+
+    def freezes(self, components: Sequence[str] = ("engine",)) -> None:
+        """Freeze the service, and wait until its replicas know."""
+        self("annotate", "isvc", "svc", "ome.io/rollout-paused=freeze")
+        self.until(
+            lambda: all(self.replica(f"svc-{one}")["spec"].get("pauseMode") == "Freeze" for one in components),
+            what=f"the freeze reaches {', '.join(components)}",
+        )
+
+    def resumes(self) -> None:
+        self("annotate", "isvc", "svc", "ome.io/rollout-paused-")
+
+    @contextmanager
+    def watching(self, name: str = "svc-engine") -> Iterator[Callable[[], list[list[str]]]]:
+        """`kubectl get -w`: gives a function for the phases of all Instances in each state of the replica since then."""
+        command = [self._binary, "-n", self.namespace, "get", "irep", name, "-w", "-o", f"jsonpath={_PHASES}"]
+        file = Path(self._env["HOME"]) / f"{self.namespace}-{name}.watch"
+        with file.open("wb") as output, subprocess.Popen(command, env=self._env, stdout=output) as process:
+            try:
+                self.until(file.read_text, what="kubectl watches")
+                yield lambda: [line.split() for line in file.read_text().splitlines()]
+            finally:
+                process.terminate()
 
     # -- waiting
 

@@ -9,13 +9,6 @@ from tests.stories.ome.ome_cluster import RECREATE, OmeKubectl, gang, runtime, s
 pytestmark = [pytest.mark.http, pytest.mark.kubectl]
 
 SETTLED = 3
-REFUSE = "sandbox.regroup.dev/refuse-images"
-
-
-def _refuse_images(k: OmeKubectl, prefix: str | None) -> None:
-    for node in k.get("nodes"):
-        name = node["metadata"]["name"]
-        k("annotate", "node", name, f"{REFUSE}={prefix}" if prefix else f"{REFUSE}-", "--overwrite")
 
 
 def test_a_crash_loop_is_repaired_under_none(k: OmeKubectl) -> None:
@@ -58,7 +51,7 @@ def test_a_failed_restart_is_kept_until_it_is_reset(k: OmeKubectl) -> None:
     k.apply(runtime(k.namespace, image=f"{image}:1"), service(RECREATE))
     k.settled()
     k.lets_pass(SETTLED)
-    _refuse_images(k, image)
+    k.refuse_images(image)
     try:
         k("delete", "pod", "svc-engine-0-default-0", "--wait=false")
         row = k.phase("Failed")
@@ -72,7 +65,7 @@ def test_a_failed_restart_is_kept_until_it_is_reset(k: OmeKubectl) -> None:
         assert k.pod_uids() == kept, "kept for inspection"
         assert k.rows()[0]["phase"] == "Failed"
     finally:
-        _refuse_images(k, None)
+        k.refuse_images(None)
     k("annotate", "irep", "svc-engine", "ome.io/reset-instances=all")
     k.until(lambda: k.notes("InstancesReset") or k.notes("InstancesResetSkipped"), what="the reset is answered")
     row = k.settled()

@@ -31,6 +31,11 @@ NAME_LIMIT = 63
 _NOT_YET = "is not supported by this version of regroup"
 _IGNORED = ("autoscaler", "autoscalerPolicyRef", "deploymentStrategy")
 """Fields of a component that are taken and do nothing in OMENative mode."""
+_IGNORED_OF_SERVICE = {
+    "spec": ("acceleratorSelector", "placement", "replicaRefs", "routing", "scalingPolicy", "traffic"),
+    "spec.model": ("fineTunedWeights", "overlays"),
+}
+"""Fields that are taken, because OME's manifests have them, and do nothing."""
 _MIGRATION_REQUEST = keys.PREFIX + "migration-request-"
 _PROMOTE = keys.PREFIX + "rollout-promote"
 _ROLLBACK = keys.PREFIX + "rollout-rollback"
@@ -70,6 +75,9 @@ def warnings(obj: Object) -> list[str]:
             f"metadata.annotations[{keys.DEPLOYMENT_MODE}]: selects no component's mode; set spec.deploymentMode or the "
             "component's own annotations"
         )
+    for path, fields in _IGNORED_OF_SERVICE.items():
+        part = spec if path == "spec" else _map(spec.get("model"))
+        found += [f"{path}.{field}: is ignored by this version of regroup" for field in fields if part.get(field) is not None]
     components = [name for name in COMPONENTS if spec.get(name) is not None]
     if not components:
         found.append("spec: declares no engine, decoder or router, so nothing runs")
@@ -80,6 +88,11 @@ def warnings(obj: Object) -> list[str]:
         found += [
             f"spec.{name}.{field}: is ignored in {OME_NATIVE} mode" for field in _IGNORED if component.get(field) is not None
         ]
+        lifecycle = _map(component.get("lifecycle"))
+        if lifecycle.get("readyPolicy") == "None":
+            found.append(f"spec.{name}.lifecycle.readyPolicy: None is ignored: an Instance is Ready when all its pods are")
+        if _map(lifecycle.get("migrationPolicy")).get("mode") not in {None, "Never"}:
+            found.append(f"spec.{name}.lifecycle.migrationPolicy: is ignored: this version of regroup does not migrate")
     return found
 
 
