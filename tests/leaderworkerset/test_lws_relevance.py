@@ -11,7 +11,14 @@ from regroup.kube.pod import Pod
 from regroup.kube.workloads import StatefulSet
 from regroup.leaderworkerset.budget import COUNTED
 from regroup.leaderworkerset.controller.memory import Pace
-from regroup.leaderworkerset.controller.relevance import recounted, same_annotations, same_pod, same_worker_set, unless
+from regroup.leaderworkerset.controller.relevance import (
+    recounted,
+    same_annotations,
+    same_leader_set,
+    same_pod,
+    same_worker_set,
+    unless,
+)
 from regroup.leaderworkerset.keys import GROUP_READY, RESTART_COUNTS
 from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.runtime.clock import LoopClock
@@ -102,6 +109,18 @@ def test_counts_of_a_worker_set_cause_no_look_and_its_generations_do() -> None:
     assert same_worker_set(found(), found(replicas=7, readyReplicas=7, currentRevision="r"))
     for changed in (found(generation=2), found(observedGeneration=2), found(updateRevision="q")):
         assert not same_worker_set(found(), changed)
+
+
+def test_how_many_leaders_are_ready_is_said_by_their_pods() -> None:
+    """7.3: of a leader set's status a pass reads how many leaders there are; the rest of it moves at every leader's step."""
+
+    def found(*, generation: int = 1, size: int = 3, label: str = "1", **status: Any) -> StatefulSet:
+        meta = {"name": "demo", "uid": "s", "generation": generation, "labels": {"a": label}}
+        return decode(encode({"metadata": meta, "spec": {"replicas": size}, "status": {"replicas": 3, **status}}), StatefulSet)
+
+    assert same_leader_set(found(), found(readyReplicas=2, availableReplicas=2, currentReplicas=1, updateRevision="q"))
+    for changed in (found(generation=2), found(size=4), found(label="2"), found(replicas=2)):
+        assert not same_leader_set(found(), changed)
 
 
 def lws(**annotations: str) -> LeaderWorkerSet:

@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from regroup.kube.meta import HasMeta
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
@@ -16,12 +15,26 @@ from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.endings import Endings
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.groups import GroupLooks
+from regroup.leaderworkerset.controller.mapping import (
+    POD_INDEXES,
+    SetKey,
+    both,
+    group_of,
+    leader_set_moved,
+    lws_index,
+    lws_of,
+    lws_of_deployment,
+    lws_of_leader_set,
+    lws_of_resized,
+    lws_of_whole_gang,
+    own_key,
+    standing,
+)
 from regroup.leaderworkerset.controller.memory import Departures, Groups, Pace, Rejections
 from regroup.leaderworkerset.controller.observe import Observer
 from regroup.leaderworkerset.controller.relevance import (
     health_of,
     recounted,
-    same_leader_set,
     same_pod,
     same_worker_set,
     says_otherwise,
@@ -44,7 +57,6 @@ from regroup.leaderworkerset.view import (
     is_gated,
     is_group_index,
     is_hash_key,
-    revision_of,
     worker_index,
 )
 from regroup.runtime.cache import Informer
@@ -54,8 +66,6 @@ from regroup.runtime.expectations import Expectations
 from regroup.runtime.manager import Manager
 from regroup.runtime.metrics import Metrics
 from regroup.runtime.store import Change
-
-SetKey = tuple[str, str]
 
 _REVISIONS = f"{NAME},!{GROUP_INDEX},!{WORKER_INDEX}"
 """Revisions of LeaderWorkerSets. Those of their StatefulSets carry the labels of pods: as many as there are groups, each with a
@@ -107,13 +117,13 @@ class Wiring:
         cache, client, clock = manager.cache, manager.client, manager.clock
         self._clock = clock
         lws = cache.informer(LEADERWORKERSETS, type=LeaderWorkerSet)
-        self._pods = pods = cache.informer(PODS, type=Pod, label_selector=NAME, indexers=_POD_INDEXES)
+        self._pods = pods = cache.informer(PODS, type=Pod, label_selector=NAME, indexers=POD_INDEXES)
         sets = cache.informer(STATEFULSETS, type=StatefulSet, label_selector=NAME)
         deployments = cache.informer(DEPLOYMENTS, type=Deployment, label_selector=NAME)
-        replica_sets = cache.informer(REPLICASETS, type=ReplicaSet, label_selector=NAME, indexers={BY_LWS: _lws_index})
+        replica_sets = cache.informer(REPLICASETS, type=ReplicaSet, label_selector=NAME, indexers={BY_LWS: lws_index})
         services = cache.informer(SERVICES, type=Service, label_selector=NAME)
         revisions = cache.informer(
-            CONTROLLER_REVISIONS, type=ControllerRevision, label_selector=_REVISIONS, indexers={BY_LWS: _lws_index}
+            CONTROLLER_REVISIONS, type=ControllerRevision, label_selector=_REVISIONS, indexers={BY_LWS: lws_index}
         )
         nodes = cache.informer(NODES, type=Node)
         self._stores = Stores(
@@ -207,21 +217,21 @@ class Wiring:
         self.groups.watches(services, self._groups_of_service)
         self.groups.watches(revisions, self._groups_of_revision)
         self.groups.watches(nodes, self._groups_of_node)
-        self.sets.watches(lws, _own_key)
-        self.sets.watches(sets, _lws_of_leader_set)
-        self.sets.watches(deployments, _lws_of_deployment)
-        self.sets.watches(replica_sets, _lws_of_resized)
-        self.sets.watches(services, _lws_of)
-        self.sets.watches(revisions, _lws_of)
+        self.sets.watches(lws, own_key)
+        self.sets.watches(sets, lws_of_leader_set)
+        self.sets.watches(deployments, lws_of_deployment)
+        self.sets.watches(replica_sets, lws_of_resized)
+        self.sets.watches(services, lws_of)
+        self.sets.watches(revisions, lws_of)
         manager.add_controller(self.groups)
         manager.add_controller(self.sets)
 
     def _gangs_served(self, groups: Informer[PodGroup], workloads: Informer[Workload] | None) -> None:
         """The cluster serves what gangs are placed by: changes of it concern groups and LeaderWorkerSets from now on."""
         self.groups.watches(groups, self._groups_of_pod_group)
-        self.sets.watches(groups, _lws_of_whole_gang)
+        self.sets.watches(groups, lws_of_whole_gang)
         if workloads is not None:
-            self.sets.watches(workloads, _lws_of)
+            self.sets.watches(workloads, lws_of)
             self.groups.watches(workloads, self._groups_of_workload)
 
     def _group_changed(self, namespace: str, name: str) -> None:
@@ -234,8 +244,8 @@ class Wiring:
     # -- which groups a change concerns
 
     def _groups_of_pod(self, change: Change[Pod]) -> Iterable[GroupKey]:
-        for pod in _both(change):
-            key = _group_of(pod)
+        for pod in both(change):
+            key = group_of(pod)
             if key is None:
                 continue
             if change.new is None and worker_index(pod) > 0:
@@ -273,18 +283,18 @@ class Wiring:
         old, new = change.old, change.new
         if worker_index(change.object) != 0:
             return new is None and not self._stores.pods.index(BY_GROUP, str(key))
-        return old is None or new is None or _standing(old) != _standing(new)
+        return old is None or new is None or standing(old) != standing(new)
 
     def _dependent_groups(self, namespace: str, name: str) -> Iterable[GroupKey]:
         """Hash groups whose leader waits for its turn or is retained."""
         for pod in self._stores.pods.index(BY_LEADERS, f"{namespace}/{name}"):
-            key = _group_of(pod)
+            key = group_of(pod)
             if key is not None and (is_gated(pod) or is_exhausted(pod)):
                 yield key
 
     def _groups_of_deployment(self, change: Change[Deployment]) -> Iterable[GroupKey]:
         """Those that depend on its replicas, revision or existence."""
-        if _leader_set_moved(change):
+        if leader_set_moved(change):
             meta = change.object.metadata
             yield from self._dependent_groups(meta.namespace, meta.labels.get(NAME, ""))
 
@@ -298,11 +308,11 @@ class Wiring:
                 self._observer.forget_set(found.metadata.uid)
             elif change.old is not None and same_worker_set(change.old, change.new):
                 return
-            key = _group_of(found)
+            key = group_of(found)
             if key is not None:
                 self._groups.note(key)
                 yield key
-        elif labels.get(ROLE) == LEADER and _leader_set_moved(change):
+        elif labels.get(ROLE) == LEADER and leader_set_moved(change):
             yield from self._groups.keys(found.metadata.namespace, labels.get(NAME, ""))
 
     def _groups_of_lws(self, change: Change[LeaderWorkerSet]) -> Iterable[GroupKey]:
@@ -334,7 +344,7 @@ class Wiring:
     def _groups_of_pod_group(self, change: Change[PodGroup]) -> Iterable[GroupKey]:
         """The PodGroup of a gang came, went or is going."""
         if change.old is None or change.new is None or change.old.metadata.deleting != change.new.metadata.deleting:
-            key, meta = _group_of(change.object), change.object.metadata
+            key, meta = group_of(change.object), change.object.metadata
             if key is not None:
                 yield key
             elif meta.labels.get(SCHEDULING_LEVEL) == Level.ALL:
@@ -364,101 +374,6 @@ class Wiring:
         if found is None:
             return
         for pod in self._stores.pods.index(BY_NODE, found.metadata.name):
-            key = _group_of(pod)
+            key = group_of(pod)
             if key is not None and (pod.deleting or worker_index(pod) == 0):
                 yield key
-
-
-def _both(change: Change[Pod]) -> Iterable[Pod]:
-    """The pod as it is, and as it was where that was another group."""
-    if change.new is not None:
-        yield change.new
-    if change.old is not None and (change.new is None or _group_of(change.old) != _group_of(change.new)):
-        yield change.old
-
-
-def _group_of(found: HasMeta) -> GroupKey | None:
-    """The group that labels name; None without an ordinal or a drawn key."""
-    labels = found.metadata.labels
-    name, index = labels.get(NAME, ""), labels.get(GROUP_INDEX, "")
-    return GroupKey(found.metadata.namespace, name, index) if name and is_group_index(index) else None
-
-
-def _group_index(pod: Pod) -> Iterable[str]:
-    labels = pod.metadata.labels
-    name, index = labels.get(NAME, ""), labels.get(GROUP_INDEX, "")
-    return (f"{pod.metadata.namespace}/{name}/{index}",) if name and is_group_index(index) else ()
-
-
-def _leader_index(pod: Pod) -> Iterable[str]:
-    return _lws_index(pod) if worker_index(pod) == 0 else ()
-
-
-def _node_index(pod: Pod) -> Iterable[str]:
-    return (pod.spec.node_name,) if pod.spec.node_name else ()
-
-
-def _lws_index(found: HasMeta) -> Iterable[str]:
-    return (f"{found.metadata.namespace}/{found.metadata.labels.get(NAME, '')}",)
-
-
-_POD_INDEXES = {BY_GROUP: _group_index, BY_NODE: _node_index, BY_LEADERS: _leader_index}
-
-
-def _standing(leader: Pod) -> tuple[object, ...]:
-    """What other Hash groups depend on."""
-    return (leader.deleting, is_gated(leader), is_exhausted(leader), revision_of(leader))
-
-
-def _own_key(change: Change[LeaderWorkerSet]) -> Iterable[SetKey]:
-    found = change.new or change.old
-    return ((found.namespace, found.name),) if found is not None else ()
-
-
-def _lws_of(change: Change[Service] | Change[ControllerRevision] | Change[Workload]) -> Iterable[SetKey]:
-    """Objects of a LeaderWorkerSet that are gone; that ours appeared is no news."""
-    if change.new is not None or change.old is None:
-        return ()
-    meta = change.old.metadata
-    return ((meta.namespace, meta.labels.get(NAME, "")),)
-
-
-def _lws_of_whole_gang(change: Change[PodGroup]) -> Iterable[SetKey]:
-    """The PodGroup of all replicas is gone, or is going."""
-    meta = change.object.metadata
-    if meta.labels.get(SCHEDULING_LEVEL) == Level.ALL and (change.new is None or change.new.metadata.deleting):
-        yield (meta.namespace, meta.labels.get(NAME, ""))
-
-
-def _lws_of_leader_set(change: Change[StatefulSet]) -> Iterable[SetKey]:
-    found = change.new or change.old
-    if found is None or GROUP_INDEX in found.metadata.labels:
-        return ()
-    if change.old is not None and change.new is not None and same_leader_set(change.old, change.new):
-        return ()
-    return ((found.metadata.namespace, found.metadata.labels.get(NAME, "")),)
-
-
-def _lws_of_deployment(change: Change[Deployment]) -> Iterable[SetKey]:
-    meta = change.object.metadata
-    return ((meta.namespace, meta.labels.get(NAME, "")),)
-
-
-def _lws_of_resized(change: Change[ReplicaSet]) -> Iterable[SetKey]:
-    """A ReplicaSet has another size, by which a rollout may come to stand still."""
-    if change.old is not None and change.new is not None and change.old.replicas != change.new.replicas:
-        meta = change.new.metadata
-        yield (meta.namespace, meta.labels.get(NAME, ""))
-
-
-def _leader_set_moved(change: Change[StatefulSet] | Change[Deployment]) -> bool:
-    """Replicas, partition, revision or existence of what makes the leaders changed: retained, gated and surplus groups depend
-    on it."""
-    old, new = change.old, change.new
-    if old is None or new is None:
-        return True
-    return (
-        old.metadata.generation != new.metadata.generation
-        or old.metadata.labels != new.metadata.labels
-        or old.metadata.deleting != new.metadata.deleting
-    )
