@@ -76,8 +76,6 @@ _CALM = 0.03
 _PASS_INTERVAL = 0.1
 """Seconds between two passes over one LeaderWorkerSet on account of its groups: a storm in a thousand groups is looked at as a
 whole a few times a second, not a thousand times."""
-_PASS_DELAY = 0.05
-"""Seconds between the change of a group and the pass over its LeaderWorkerSet at least."""
 _PASS_INTERVAL_PER_GROUP = 0.0002
 """Seconds more for each group: a pass reads them all."""
 
@@ -235,11 +233,10 @@ class Wiring:
             self.groups.watches(workloads, self._groups_of_workload)
 
     def _group_changed(self, namespace: str, name: str) -> None:
-        """A group amounts to something else: its LeaderWorkerSet is passed over in a moment, or later if it just was. What is
-        done for the group itself comes first, and what the same cause changes in others is seen by the same pass."""
+        """A group amounts to something else: its LeaderWorkerSet is passed over, at once unless it just was."""
         key = (namespace, name)
         interval = _PASS_INTERVAL + _PASS_INTERVAL_PER_GROUP * len(self._groups.of(namespace, name))
-        self.sets.queue.add_after(key, max(_PASS_DELAY, self._pace.wait(key, interval=interval)))
+        self.sets.queue.add_after(key, self._pace.wait(key, interval=interval))
 
     # -- which groups a change concerns
 
