@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.omenative.ome_simulator import NOW, Container, SimPod, World
@@ -16,6 +17,7 @@ from regroup.omenative.outcome import CreatePod, DeletePod, Refusal
 from regroup.omenative.pods import evidence, gate
 from regroup.omenative.view import InstancePod, NodeFacts
 
+R = "RecreateInstanceOnPodRestart"
 PHASES = ["", "Pending", "Creating", "Ready", "Updating", "Restarting", "Migrating", "Failed", "Deleting", "Dreaming"]
 TYPES = ["", "Create", "Update", "Restart", "Migrate", "Delete", "Dance"]
 STEPS = ["", "CreatePods", "Drain", "InPlace", "Surge", "SurgeDrain", "GangSurgeTarget", "GangSurgeTargetCleanup", "Nap"]
@@ -195,3 +197,31 @@ def test_a_revision_that_cannot_be_read_is_as_good_as_gone() -> None:
     assert len(world.told("RepairRevisionGone")) == 1
     world.revisions[0] = good
     world.until(world.ready)
+
+
+@pytest.mark.parametrize(
+    ("changes", "incarnation", "made_anew"),
+    [
+        ({"phase": "Dreaming"}, 1, False),
+        ({"phase": "", "incarnation": 0}, 1, False),
+        ({"phase": "Updating", "operation": None}, 1, False),
+        ({"phase": "Creating", "operation": None}, 1, False),
+        ({"phase": "Ready", "running_revision": "", "target_revision": ""}, 1, False),
+        ({"phase": "Failed", "running_revision": "", "target_revision": ""}, 1, False),
+        ({"phase": "Restarting", "incarnation": 7, "running_revision": "", "target_revision": ""}, 7, True),
+    ],
+)
+def test_a_row_that_lacks_something_goes_on(changes: dict[str, Any], incarnation: int, made_anew: bool) -> None:
+    """3.1: whatever an edit of the status has left of a row, its Instance comes to Ready at the revision of its pods, and follows
+    the next one."""
+    world = World(policy=R, workers=1).settle()
+    status = world.stored
+    assert status is not None
+    before = world.uids_of()
+    revision = world.row().running_revision
+    world.stored = msgspec.structs.replace(status, raw_rows=(msgspec.structs.replace(status.rows[0], **changes),))
+    world.until(lambda: world.ready() and world.row().running_revision == revision)
+    assert world.row().incarnation == incarnation
+    assert (world.uids_of() != before) is made_anew
+    target = world.roll("img:2")
+    world.until(lambda: world.ready() and all(row.running_revision == target for row in world.status.rows))

@@ -151,3 +151,12 @@ def test_the_hash_of_a_spec_says_whether_it_means_the_same() -> None:
     mark = made["metadata"]["annotations"]["omenative.regroup.dev/projected"]
     assert mark == spec_hash(made) == spec_hash({"spec": {**made["spec"], "paused": False}})
     assert mark != spec_hash({"spec": {**made["spec"], "replicas": 9}})
+
+
+def test_a_finalizer_that_was_taken_off_comes_back() -> None:
+    """1.2, 5.7: without it the pods are not drained when the replica goes. Those of others stay; one that goes gets none."""
+    made = _manifest(service())
+    live = _live(made, finalizers=["other"])
+    assert patch(live, made) == {"metadata": {"finalizers": ["other", "ome.io/ir-teardown"]}}
+    going = _live(made, finalizers=["other"], deletionTimestamp="2026-08-01T12:00:00Z")
+    assert patch(going, made) is None

@@ -136,7 +136,11 @@ class ServicePasses:
         if changes is None:
             return there
         # Another replica of that name is not ours to change. Whatever else was written meanwhile, our fields are ours.
-        changes.setdefault("metadata", {})["uid"] = there.metadata.uid
+        metadata = changes.setdefault("metadata", {})
+        metadata["uid"] = there.metadata.uid
+        if "finalizers" in metadata or "ownerReferences" in metadata:
+            # A whole list is written: what somebody else puts on it meanwhile is not to be lost.
+            metadata["resourceVersion"] = there.metadata.resource_version
         try:
             written = await self._client.merge_patch(
                 INFERENCE_REPLICAS, there.name, changes, namespace=service.namespace, type=InferenceReplica

@@ -31,6 +31,7 @@ def run(view: ReplicaView) -> Outcome:
     reset.run(draft)
     retries.release(draft)
     scale.adopt(draft)
+    scale.mend(draft)
     clocks.run(draft)
     new = scale.run(draft)
     restarting = restart.run(draft)

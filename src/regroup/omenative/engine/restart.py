@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from regroup.omenative.api.row import CREATING, FAILED, PENDING, READY, RESTART, RESTARTING, Row
+from regroup.omenative.api.row import CREATING, FAILED, MIGRATING, PENDING, READY, RESTART, RESTARTING, Row
 from regroup.omenative.engine import build, drain, promote, repair, retries
 from regroup.omenative.engine.draft import Draft
 from regroup.omenative.engine.repair import Wedged
@@ -92,8 +92,11 @@ def _select(draft: Draft, row: Row) -> Selected | None:
 
 
 def explain_ready(draft: Draft) -> None:
-    """Why nothing is done for Ready Instances of which not all pods serve."""
+    """Why nothing is done for Ready Instances of which not all pods serve, and for those that are migrated."""
     for row in draft.ordered():
+        if row.phase == MIGRATING and row.index not in draft.reasons:
+            draft.explain(row, "ome 5.6", "left to its migration: whoever began it ends it, this operator carries none out")
+            continue
         if row.phase != READY or row.index in draft.reasons or row.index in draft.decided:
             continue
         pods, desired = draft.expected(row), draft.desired_pods(row)

@@ -5,14 +5,28 @@ from datetime import timedelta
 
 import msgspec
 
-from regroup.omenative.api.row import CREATE, CREATING, DELETE, DELETING, MIGRATING, READY, Row
+from regroup.omenative.api.row import (
+    CREATE,
+    CREATING,
+    DELETE,
+    DELETING,
+    MIGRATING,
+    PHASES,
+    READY,
+    RESTART,
+    RESTARTING,
+    UPDATING,
+    Row,
+)
 from regroup.omenative.engine import drain
 from regroup.omenative.engine.draft import Draft
 from regroup.omenative.outcome import DeletePodGroup
 from regroup.omenative.pods import gate
+from regroup.omenative.view import InstancePod
 
 OVERDUE_EVENT = "DrainOverdue"
 STEP = "Drain"
+_SHOWN = 32
 _MOST = 1000
 """New indices that are looked for at once."""
 
@@ -28,7 +42,7 @@ def adopt(draft: Draft) -> None:
         pods = [pod for pod in draft.pods(index) if pod.incarnation]
         if not pods:
             continue
-        newest = max(pods, key=lambda pod: (pod.incarnation or 0, pod.name))
+        newest = _newest(pods)
         revision = draft.shapes.named(newest.revision_hash) or draft.plan.target
         ordinal = newest.ordinal or 0 if newest.runner == "default" else 0
         row = Row(
@@ -42,6 +56,38 @@ def adopt(draft: Draft) -> None:
             continue
         operation = draft.operation(row, type=CREATE, step="CreatePods", reason="its row was missing", target=revision)
         draft.put(msgspec.structs.replace(row, operation=operation))
+
+
+def mend(draft: Draft) -> None:
+    """Give rows from which nothing would ever go on what they lack: a phase that is known, an operation, a revision.
+
+    A status that somebody edited or put back may have such rows; their pods tell what they run.
+    """
+    for row in draft.ordered():
+        if row.phase in {DELETING, MIGRATING}:
+            continue
+        adrift = row.phase not in PHASES or (row.phase in {CREATING, UPDATING} and row.operation is None)
+        if not adrift and (row.running_revision or row.target_revision):
+            continue
+        pods = [pod for pod in draft.pods(row.index) if pod.incarnation]
+        newest = _newest(pods) if pods else None
+        asked = row.operation.target_revision if row.operation is not None else ""
+        found = draft.shapes.named(newest.revision_hash) if newest is not None else ""
+        revision = row.running_revision or row.target_revision or asked or found or draft.plan.target
+        if adrift:
+            number = max(row.incarnation, 1, newest.incarnation or 1 if newest is not None else 1)
+            reason = f"its row says phase {row.phase[:_SHOWN] or '-'} and no operation, from which nothing goes on"
+            operation = draft.operation(row, type=CREATE, step="CreatePods", reason=reason, target=revision)
+            draft.put(
+                msgspec.structs.replace(row, phase=CREATING, incarnation=number, target_revision=revision, operation=operation)
+            )
+        elif revision:
+            runs = row.phase in {READY, RESTARTING} or (row.operation is not None and row.operation.type == RESTART)
+            draft.put(msgspec.structs.replace(row, running_revision=revision if runs else "", target_revision=revision))
+
+
+def _newest(pods: Sequence[InstancePod]) -> InstancePod:
+    return max(pods, key=lambda pod: (pod.incarnation or 0, pod.name))
 
 
 def run(draft: Draft) -> Sequence[int]:

@@ -159,6 +159,10 @@ def _metadata_patch(live: InferenceReplica, wanted: Mapping[str, Any]) -> Object
     if mine is None:
         others = [msgspec.to_builtins(one) for one in live.metadata.owner_references]
         changes["ownerReferences"] = [*({k: v for k, v in one.items() if v is not None} for one in others), owner]
+    missing = [name for name in wanted["finalizers"] if name not in live.metadata.finalizers]
+    if missing and not live.metadata.deleting:
+        # Without it the pods would not be drained when the replica goes.
+        changes["finalizers"] = [*live.metadata.finalizers, *missing]
     return changes
 
 
