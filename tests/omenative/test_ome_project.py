@@ -121,7 +121,7 @@ def test_mailboxes_and_other_peoples_metadata_stay() -> None:
         made,
         annotations={**made["metadata"]["annotations"], "ome.io/reset-instances": "all", "note": "x"},
         labels={**made["metadata"]["labels"], "theirs": "y"},
-        finalizers=["other"],
+        finalizers=["other", "ome.io/ir-teardown"],
     )
     assert patch(live, made) is None
 
@@ -155,7 +155,7 @@ def test_the_hash_of_a_spec_says_whether_it_means_the_same() -> None:
 
 def test_a_finalizer_that_was_taken_off_comes_back() -> None:
     """1.2, 5.7: without it the pods are not drained when the replica goes. Those of others stay; one that goes gets none."""
-    made = _manifest(service())
+    made = _manifest(service(engine={}))
     live = _live(made, finalizers=["other"])
     assert patch(live, made) == {"metadata": {"finalizers": ["other", "ome.io/ir-teardown"]}}
     going = _live(made, finalizers=["other"], deletionTimestamp="2026-08-01T12:00:00Z")
