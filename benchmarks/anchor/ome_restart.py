@@ -1,7 +1,8 @@
 """What does the operator write for one restart of an Instance of N pods? ``benchmarks.ome_restart`` on the real plane.
 
-At most 2N + (serving routed pods) + 4, the InferenceService's own two included where all pods are routed and apart where only
-leaders are (a worker fails, so that no routed pod has left rotation by itself). Counted in the audit log.
+At most 2N + (serving routed pods) + 4 for the Instance, and 2 for the InferenceService's own status. All together they keep the
+first limit only where the failed pod has left rotation by itself; here it is reported ready again at once, so that it has to be
+taken out as well, and ``all_writes`` of a shape whose pods are all routed is one more. Counted in the audit log.
 """
 
 from tests.planes.ome_hands import RECREATE
