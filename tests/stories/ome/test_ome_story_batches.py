@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stories.lws.story_cluster import LIMIT
-from tests.stories.ome.ome_cluster import OmeKubectl, gang, runtime, service
+from tests.stories.lws.story_cluster import LIMIT, sandbox
+from tests.stories.ome.ome_cluster import RECREATE, OmeKubectl, gang, runtime, service
 
 pytestmark = [pytest.mark.http, pytest.mark.kubectl]
 
@@ -42,6 +42,103 @@ def aged(k: OmeKubectl, count: int, **arguments: Any) -> None:
     k.apply(runtime(k.namespace), service("None", instances=count, annotations=SLOW, **arguments))
     k.settled(count)
     k.lets_pass(GRACE + 5)
+
+
+def test_repairs_come_in_batches(k: OmeKubectl) -> None:
+    """Behaviours 40, 49, 50, 54: 25 Instances are wedged: 10, 10, 5 open, and none waits for one that runs; no RepairHeld."""
+    aged(k, 25)
+    k.freezes()
+    k.wedge(selector=ENGINE)
+    assert {row["incarnation"] for row in k.rows().values()} == {1}
+    with k.watching() as states:
+        k.resumes()
+        k.until(lambda: 25 in restarting(states()), what="all restart")
+        assert restarting(states())[:4] == [0, 10, 20, 25]
+    k.settled(25)
+    assert {row["incarnation"] for row in k.rows().values()} == {2}
+    said = k.notes("RestartTriggered")
+    assert said
+    assert all("wedged in ErrImagePull past" in one or "wedged in ImagePullBackOff past" in one for one in said)
+    assert k.notes("RepairHeld") == []
+
+
+def test_a_batch_counts_gangs(k: OmeKubectl) -> None:
+    """Behaviours 51, 64: 12 gangs whose leaders serve and whose workers are wedged, without maxUnavailable: 10 open first."""
+    k.apply(gang(k.namespace, workers=1), service("None", instances=12, annotations=SLOW))
+    k.settled(12)
+    k.lets_pass(GRACE + 5)
+    k.freezes()
+    k.wedge(selector="ome.io/runner=worker")
+    with k.watching() as states:
+        k.resumes()
+        k.until(lambda: 12 in restarting(states()), what="all restart")
+        assert restarting(states())[:3] == [0, 10, 12]
+
+
+def test_policy_restarts_do_not_count(k: OmeKubectl) -> None:
+    """Behaviour 53: 11 wedged and 3 crashed in one pass: 10 repairs and 3 restarts of the policy open."""
+    k.apply(runtime(k.namespace), service(RECREATE, instances=14, annotations=SLOW))
+    k.settled(14)
+    k.lets_pass(GRACE + 5)
+    k.freezes()
+    crashed = [f"svc-engine-{index}-default-0" for index in (0, 5, 13)]
+    k.end_container(*crashed)
+    k.until(lambda: all(k.restarts(pod) for pod in crashed), what="their kubelets restart them")
+    k.wedge(*(f"svc-engine-{index}-default-0" for index in range(14) if index not in (0, 5, 13)))
+    with k.watching() as states:
+        k.resumes()
+        k.until(lambda: 14 in restarting(states()), what="all restart")
+        assert restarting(states())[:3] == [0, 13, 14]
+
+
+def test_replacing_pods_does_not_count(k: OmeKubectl) -> None:
+    """Behaviour 55: 11 wedged and 2 deleted under None: 10 repairs open, and both pods are made anew in the same pass."""
+    aged(k, 13)
+    k.freezes()
+    k("delete", "pod", "svc-engine-3-default-0", "svc-engine-7-default-0")
+    k.wedge(selector=ENGINE)
+    with k.watching() as states:
+        k.resumes()
+        k.until(lambda: any("Restarting" in line for line in states()), what="repairs open")
+        first = next(line for line in states() if "Restarting" in line)
+        assert (first.count("Restarting"), first[3], first[7]) == (10, "Creating", "Creating")
+    k.settled(13)
+    assert [k.rows()[index]["incarnation"] for index in (3, 7)] == [1, 1]
+
+
+def test_each_component_has_its_own_batch(k: OmeKubectl) -> None:
+    """Behaviour 56: engine and decoder, 11 wedged each: each opens 10 first."""
+    part = {"minReplicas": 11, "maxReplicas": 11, "lifecycle": {"restartPolicy": "None"}, "annotations": SLOW}
+    aged(k, 11, decoder=part)
+    k.settled(11, name="svc-decoder")
+    k.freezes(("engine", "decoder"))
+    k.wedge(selector="ome.io/inferenceservice=svc")
+    with k.watching("svc-engine") as engine, k.watching("svc-decoder") as decoder:
+        k.resumes()
+        k.until(lambda: 11 in restarting(engine()) and 11 in restarting(decoder()), what="all restart")
+        for states in (engine, decoder):
+            assert restarting(states())[:3] == [0, 10, 11]
+
+
+def test_one_repair_of_a_serving_gang_at_a_time(k: OmeKubectl) -> None:
+    """Behaviours 59, 60, 67, 68: at maxUnavailable 1 the gangs whose leaders serve are rebuilt one after the other."""
+    rolling = {"updateStrategy": {"type": "SurgeThenDrain", "rollingUpdate": {"maxUnavailable": 1}}}
+    parts = {"leader": {}, "worker": {"size": 1}}
+    k.apply(gang(k.namespace, workers=1), service("None", instances=3, lifecycle=rolling, engine=parts))
+    k.settled(3)
+    k.lets_pass(GRACE + 5)
+    k.freezes()
+    k.wedge(selector="ome.io/runner=worker")
+    with k.watching() as states:
+        k.resumes()
+        k.until(lambda: all(row["incarnation"] == 2 for row in k.rows().values()), what="all are rebuilt")
+        k.settled(3)
+        assert set(restarting(states())) == {0, 1}
+    # Held while one ran, each once at most; the first was held by nobody.
+    held = k.notes("RepairHeld")
+    assert all("budget 1 exhausted (would become 2)" in one for one in held)
+    assert not any("instance=0 " in one for one in held)
+    assert len(held) == len(set(held))
 
 
 def test_an_update_that_takes_pods_offline_holds_a_repair(k: OmeKubectl) -> None:
@@ -84,6 +181,27 @@ def test_the_grace_is_read_while_the_operator_runs(k: OmeKubectl) -> None:
         k.settled(incarnation=2)
     finally:
         set_lifecycle(k, chart)
+
+
+def test_the_batch_is_read_at_the_start(tmp_path: Path) -> None:
+    """Behaviours 52, 58: taken from the ConfigMap while the operator runs, the batch stays 10; after a restart there is none."""
+    data = str(tmp_path / "data")
+    for life, first in ((1, 10), (2, 12)):
+        with sandbox(tmp_path, "--data-dir", data) as file:
+            k = OmeKubectl(file, namespace=f"life-{life}")
+            wanted = lifecycle(k)
+            if life == 1:
+                del wanted["repairBatchSize"]
+                set_lifecycle(k, wanted)
+            assert "repairBatchSize" not in lifecycle(k)
+            aged(k, 12)
+            k.freezes()
+            k.wedge(selector=ENGINE)
+            with k.watching() as states:
+                k.resumes()
+                k.until(lambda states=states: 12 in restarting(states()), what="all restart")  # type: ignore[misc]  # bound now
+                assert restarting(states())[1] == first
+            k.refuse_images(None)
 
 
 @pytest.mark.parametrize(
