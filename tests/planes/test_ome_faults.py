@@ -1,11 +1,11 @@
-"""Faults of the cluster around Instances: spec/omenative.md 3.3, 3.6, 4.12; C50, C52, C57, C63, C65."""
+"""Faults of the cluster around Instances: spec/omenative.md 3.3, 3.6, 4.12; C50, C52, C57, C63, C64, C65."""
 
 import pytest
 from tests.planes.ome_hands import RECREATE, Ome, gang_runtime, service_manifest, waits_for
 from tests.planes.plane import NAMESPACE, Plane, status_response
 
 from regroup.kube.resources import NODES
-from regroup.omenative.api.row import FAILED, READY
+from regroup.omenative.api.row import FAILED, READY, RESTARTING
 from regroup.omenative.keys import CLUSTER_SERVING_RUNTIMES, MAIN_CONTAINER, RESET_INSTANCES
 from regroup.wire.transport import Request, Response
 
@@ -79,6 +79,29 @@ async def test_a_refusal_that_stays(plane: Plane) -> None:
         await plane.wait_for(lambda: ome.events("InstanceRejected"), timeout=15, what="the refusal is told")
         await plane.sleep(60)
         assert len(asked) <= 20
+
+
+async def test_one_broken_instance_stops_no_other(plane: Plane) -> None:
+    """C64: deletes of Instance 1 answer 500: all others restart meanwhile; 1 does once the fault is over."""
+    async with plane:
+        ome = await start(plane, instances=5)
+
+        def refuse(request: Request) -> Response | None:
+            which = f"{request.path} {dict(request.query).get('labelSelector', '')}"
+            mine = "/pods/svc-engine-1-" in which or "instance-index=1" in which
+            return status_response(500, "InternalError") if request.method == "DELETE" and mine else None
+
+        plane.line.answer = refuse
+        for index in range(5):
+            await plane.faults.crash(NAMESPACE, ome.pod_name(index, "leader"), container=MAIN_CONTAINER, exit_code=1)
+        for index in (0, 2, 3, 4):
+            await ome.wait_restarted(index, timeout=60)
+        stuck = await ome.row(1)
+        assert stuck is not None
+        assert (stuck.phase, stuck.incarnation) == (RESTARTING, 2)
+        await plane.sleep(120)
+        plane.line.clear()
+        await ome.wait_restarted(1, timeout=15)
 
 
 async def test_a_silent_node_is_waited_for(plane: Plane) -> None:

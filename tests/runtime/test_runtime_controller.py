@@ -155,6 +155,27 @@ async def test_a_failure_is_retried_with_a_growing_pause_and_stops_nobody() -> N
     assert all(entry["exc_info"] and entry["key"] == "bad" for entry in errors)
 
 
+@pytest.mark.parametrize(
+    ("error", "options", "longest"), [(RuntimeError("a bug"), {}, 60.0), (ServerError(500), {"backoff_cap": 10.0}, 10.0)]
+)
+async def test_pauses_have_a_limit(error: Exception, options: dict[str, float], longest: float) -> None:
+    """Case C64: what fails for long is looked at again within the limit, so that it is soon well when its cause is gone."""
+    times: list[float] = []
+
+    async def reconcile(key: str) -> Result:
+        times.append(_now())
+        raise error
+
+    controller = _controller(reconcile, **options)
+    with capture_logs():
+        async with _running(controller):
+            controller.queue.add("bad")
+            await asyncio.sleep(400)
+    pauses = [round(later - earlier, 3) for earlier, later in itertools.pairwise(times)]
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == longest
+
+
 async def test_a_terminal_error_is_not_retried() -> None:
     """What trying again cannot mend is logged once with its message and waits for a change."""
     passes = 0

@@ -84,7 +84,9 @@ class Controller(Generic[K]):
         stop_grace: float = STOP_GRACE,
         metrics: ControllerMetrics | None = None,
         log: Any = None,
+        backoff_cap: float = BACKOFF_CAP,
     ) -> None:
+        """``backoff_cap``: the longest pause in seconds after failures in a row."""
         self.name = name
         self.queue: WorkQueue[K] = WorkQueue(clock=clock)
         self._reconcile = reconcile
@@ -92,6 +94,7 @@ class Controller(Generic[K]):
         self._workers = workers
         self._timeout = timeout
         self._stop_grace = stop_grace
+        self._backoff_cap = backoff_cap
         self._log = (log or structlog.get_logger("controller")).bind(controller=name)
         self._metrics: ControllerMetrics | None = None
         if metrics is not None:
@@ -168,7 +171,7 @@ class Controller(Generic[K]):
         except (Conflict, NotFound) as error:
             # The cache is behind the server: the next look sees what changed. No failure of anybody.
             lost_race = isinstance(error, Conflict) and not isinstance(error, AlreadyExists)
-            self.queue.add_rate_limited(key, cap=CONFLICT_CAP if lost_race else BACKOFF_CAP)
+            self.queue.add_rate_limited(key, cap=CONFLICT_CAP if lost_race else self._backoff_cap)
             outcome = "requeue"
             self._log.debug("pass met a change", key=str(key), error=str(error)[:300])
         except WireError as error:
@@ -204,7 +207,7 @@ class Controller(Generic[K]):
 
     def _fail(self, key: K, *, at_least: float = 0.0) -> None:
         self._failed += 1
-        self.queue.add_rate_limited(key, at_least=at_least)
+        self.queue.add_rate_limited(key, at_least=at_least, cap=self._backoff_cap)
 
     def _keys(self, map: Callable[[Change[T]], Iterable[K]], change: Change[T]) -> list[K]:
         try:

@@ -60,6 +60,48 @@ def test_fields_that_would_change_what_runs_are_refused(k: OmeKubectl, change: d
     assert words in said
 
 
+def test_autoscaling_and_others_are_told_by_a_warning(k: OmeKubectl) -> None:
+    """1.1, 1.1.1: OME's manifests may have them: taken, told by kubectl's Warning, and minReplicas is what runs."""
+    body = service(
+        engine={"autoscaler": {"class": "HPA"}, "maxReplicas": 5},
+        lifecycle={"migrationPolicy": {"mode": "Auto"}, "readyPolicy": "None"},
+        traffic={"canary": 10},
+        placement={},
+    )
+    said = k.apply(runtime(k.namespace), body)
+    for field in (
+        "spec.traffic",
+        "spec.placement",
+        "spec.engine.autoscaler",
+        "spec.engine.lifecycle.readyPolicy",
+        "spec.engine.lifecycle.migrationPolicy",
+    ):
+        assert f"Warning: {field}: " in said
+    k.settled(1)
+    k.lets_pass(60)
+    assert len(k.pod_uids()) == 1
+
+
+def test_a_runtime_is_not_chosen_automatically(k: OmeKubectl) -> None:
+    """1.3: a service that names only its model is told to name a runtime, by condition and event."""
+    model = {
+        "apiVersion": "ome.io/v1beta1",
+        "kind": "BaseModel",
+        "metadata": {"name": "tiny", "namespace": k.namespace},
+        "spec": {"modelFormat": {"name": "safetensors"}},
+    }
+    body = service()
+    del body["spec"]["runtime"]
+    body["spec"]["model"] = {"name": "tiny", "kind": "BaseModel"}
+    k.apply(runtime(k.namespace), model, body)
+    k.until(lambda: k.service_condition("RuntimeReady")[0] == "False", what="RuntimeReady is False")
+    _, reason, message = k.service_condition("RuntimeReady")
+    assert reason == "InvalidComponent"
+    assert "a runtime is not chosen automatically, name one in spec.runtime.name" in message
+    assert k.until(lambda: k.notes("InvalidComponent"), what="an event says so")
+    assert k.instance_pods() == {}
+
+
 @pytest.mark.parametrize("mode", ["RawDeployment", "MultiNode", "VirtualDeployment"])
 def test_other_modes_are_told_and_left_alone(k: OmeKubectl, mode: str) -> None:
     """Behaviour 10, 1.1.4: a condition and an event name the mode; nothing is made, and the policy is nobody's there."""

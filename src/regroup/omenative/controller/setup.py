@@ -38,6 +38,8 @@ from regroup.runtime.store import Change, Store
 
 _OURS = f"{MANAGED_BY}={OMENATIVE}"
 """Label selector of everything that we make: caches hold nothing else."""
+BACKOFF_CAP = 10.0
+"""Seconds: what fails for one Instance fails the pass of its replica, and the clocks of all its other Instances wait as long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,7 @@ class Wiring:
             on_pass=Tallies(metrics).count,
         )
         self.replicas: Controller[ReplicaKey] = Controller(
-            "ome-replica", passes.look, clock=clock, workers=options.workers, metrics=metrics
+            "ome-replica", passes.look, clock=clock, workers=options.workers, metrics=metrics, backoff_cap=BACKOFF_CAP
         )
         self.replicas.watches(replicas, _own_key)
         self.replicas.watches(pods, self._owners)
