@@ -48,9 +48,10 @@ TICK = 0.001
 """Seconds that a timer may fire early: what is due within them is due now, or a loop with coarse time would turn without end."""
 REMEMBERED = 4096
 PENDING_LIMIT = 1000
-BURST = 25
-REFILL = 1 / 5.0
-"""Tokens a second for one object: a burst of 25, then one event in five seconds."""
+BURST = 80
+REFILL = 1 / 2.0
+"""Tokens a second for one object: a burst of 80, then one event in two seconds. One object speaks for all of its groups or
+Instances, and each of their restarts is to be told (both seeds); what a node or a switch takes down at once is some tens."""
 
 EventType = Literal["Normal", "Warning"]
 
