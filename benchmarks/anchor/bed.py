@@ -20,8 +20,8 @@ from benchmarks.anchor.child import Child
 from benchmarks.anchor.nodes import AGENT
 from regroup.kube.pod import Pod
 from regroup.kube.resources import PODS
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.keys import LEADERWORKERSETS, NAME
-from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.operator.config import NAMESPACE as HOME
 from regroup.operator.config import SERVICE_ACCOUNT
 from regroup.runtime.clock import timestamp

@@ -14,7 +14,7 @@ from regroup.cli.explain import show
 from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, PODS
 from regroup.leaderworkerset.controller.explain_query import NoSuchGroup, explain
 from regroup.leaderworkerset.controller.setup import Settings
-from regroup.leaderworkerset.gang import Provider
+from regroup.leaderworkerset.objects.gang import Provider
 from regroup.sandbox.apifaults import Match
 from regroup.wire.errors import NotFound
 

@@ -8,7 +8,7 @@ import msgspec
 
 from regroup.kube.pod import Pod
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.types import LeaderWorkerSet, decode
+from regroup.leaderworkerset.api.types import LeaderWorkerSet, decode
 
 NAMESPACE = "t"
 LWS_UID = "lws-uid"

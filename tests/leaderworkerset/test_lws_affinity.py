@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from regroup.leaderworkerset.affinity import add_exclusive_affinity
+from regroup.leaderworkerset.objects.affinity import add_exclusive_affinity
 
 RACK = "example.com/rack"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

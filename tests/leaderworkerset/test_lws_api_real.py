@@ -15,8 +15,12 @@ from tests.runtime.real_kubectl import Kubectl, real_kubectl, served_webhooks, u
 
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import ControllerRevision, StatefulSet
-from regroup.leaderworkerset import keys, objects, revision, types, webhook
-from regroup.leaderworkerset.schema import crd
+from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.admission import webhook
+from regroup.leaderworkerset.api import types
+from regroup.leaderworkerset.api.schema import crd
+from regroup.leaderworkerset.objects import revision
+from regroup.leaderworkerset.objects import workloads as objects
 
 pytestmark = pytest.mark.real
 

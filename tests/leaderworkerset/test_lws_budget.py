@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.leaderworkerset.lws_builders import NOW
 
-from regroup.leaderworkerset import backoff
-from regroup.leaderworkerset.budget import (
+from regroup.leaderworkerset.groups import backoff
+from regroup.leaderworkerset.groups.budget import (
     CorruptCounts,
     counter_key,
     format_counts,

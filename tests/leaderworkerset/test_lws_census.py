@@ -8,7 +8,7 @@ import pytest
 from tests.leaderworkerset.lws_builders import P, at
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.census import Places, blocking_groups, counter_room, owned_counters, places, scaled_away
+from regroup.leaderworkerset.groups.census import Places, blocking_groups, counter_room, owned_counters, places, scaled_away
 from regroup.leaderworkerset.view import HashCensus
 
 

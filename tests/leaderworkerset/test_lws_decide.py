@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.leaderworkerset.lws_builders import AFTER, LWS_OWNED, NONE, NOW, node, pod, stateful_set, view
 
 from regroup.kube.node import OUT_OF_SERVICE_TAINT, UNREACHABLE_TAINT
-from regroup.leaderworkerset.decide import decide
-from regroup.leaderworkerset.decisions import (
+from regroup.leaderworkerset.groups.decide import decide
+from regroup.leaderworkerset.groups.decisions import (
     Admit,
     CreateWorkers,
     Decision,
@@ -27,7 +27,7 @@ from regroup.leaderworkerset.decisions import (
     Stay,
     Wait,
 )
-from regroup.leaderworkerset.failure import Absorbed
+from regroup.leaderworkerset.groups.failure import Absorbed
 from regroup.leaderworkerset.keys import ABSORBED_RESTARTS, CLEANUP_FINALIZER, EXHAUSTED, RECOVER, RECREATE_PENDING
 from regroup.leaderworkerset.view import Backoff, Departed, GroupView, LeaderSet, Owner, Policy, Rules, WorkerSet
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.leaderworkerset.lws_api_builders import TEMPLATE, lws_dict, rolling
 
-from regroup.leaderworkerset.defaults import default, default_spec
+from regroup.leaderworkerset.api.defaults import default, default_spec
 
 
 def _spec(**fields: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from tests.leaderworkerset.lws_api_builders import pod_dict
 
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.environment import add_lws_variables, add_tpu_variables, requests_tpus
+from regroup.leaderworkerset.objects.environment import add_lws_variables, add_tpu_variables, requests_tpus
 
 TPU_RESOURCES = {"limits": {"google.com/tpu": "4"}}
 

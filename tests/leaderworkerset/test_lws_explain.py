@@ -5,9 +5,9 @@ import pytest
 from tests.leaderworkerset.lws_builders import NONE, NOW, node, pod, view
 
 from regroup.kube.pod import ContainerState, ContainerStatus, Waiting
-from regroup.leaderworkerset.explain import explain_group
-from regroup.leaderworkerset.facts import is_ready, summarize
 from regroup.leaderworkerset.keys import CLEANUP_FINALIZER, EXHAUSTED, RECREATE_PENDING
+from regroup.leaderworkerset.status.facts import is_ready, summarize
+from regroup.leaderworkerset.telling.explain import explain_group
 from regroup.leaderworkerset.view import Backoff, GroupKey, GroupView, Policy, Rules
 
 BUDGET = Rules(Policy.ON_POD_RESTART, size=3, max_restarts=3, backoff=Backoff())

@@ -6,9 +6,9 @@ import pytest
 from tests.leaderworkerset.lws_builders import LWS_OWNED, NOW, pod, set_owner, stateful_set, view
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.failure import Absorbed, Signal, complete, find_failures
+from regroup.leaderworkerset.groups.failure import Absorbed, Signal, complete, find_failures
+from regroup.leaderworkerset.groups.members import workers_digest
 from regroup.leaderworkerset.keys import ABSORBED_RESTARTS
-from regroup.leaderworkerset.members import workers_digest
 from regroup.leaderworkerset.view import Departed, Membership, classify_worker, worker_leader_uid
 
 FINALIZER = "leaderworkerset.sigs.k8s.io/group-restart-budget-cleanup"

@@ -6,12 +6,15 @@ import pytest
 from tests.leaderworkerset.lws_api_builders import lws_dict, pod_dict
 from tests.leaderworkerset.lws_builders import NOW, pod, view
 
-from regroup.leaderworkerset import gang, keys, objects, requests, types
-from regroup.leaderworkerset.decisions import Admit, CreatePodGroups, Stay, Wait
-from regroup.leaderworkerset.gang import Level, Provider
-from regroup.leaderworkerset.gang_validation import scheduling_problems
-from regroup.leaderworkerset.pod_admission import mutate_pod
-from regroup.leaderworkerset.upkeep import upkeep
+from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.admission.gang_validation import scheduling_problems
+from regroup.leaderworkerset.admission.pod_admission import mutate_pod
+from regroup.leaderworkerset.api import types
+from regroup.leaderworkerset.groups.decisions import Admit, CreatePodGroups, Stay, Wait
+from regroup.leaderworkerset.groups.upkeep import upkeep
+from regroup.leaderworkerset.objects import gang, requests
+from regroup.leaderworkerset.objects import workloads as objects
+from regroup.leaderworkerset.objects.gang import Level, Provider
 from regroup.leaderworkerset.view import PodGroups, PodGroupState
 
 GANG: dict[str, Any] = {"schedulingPolicy": {"gang": {}}}

@@ -6,7 +6,7 @@ import msgspec
 from tests.leaderworkerset.lws_builders import P, at
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.gate import admit_hash
+from regroup.leaderworkerset.groups.gate import admit_hash
 from regroup.leaderworkerset.view import HashCensus
 
 GROUP = f"{P}group-index"

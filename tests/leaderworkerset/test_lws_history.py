@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.leaderworkerset.lws_builders import NOW, at, pod, view
 
 from regroup.cli.history_plot import draw
-from regroup.leaderworkerset.decide import decide
-from regroup.leaderworkerset.explain import explain_group
-from regroup.leaderworkerset.history import Event, evidence, history, plotted
+from regroup.leaderworkerset.groups.decide import decide
 from regroup.leaderworkerset.keys import EVIDENCE
+from regroup.leaderworkerset.telling.explain import explain_group
+from regroup.leaderworkerset.telling.history import Event, evidence, history, plotted
 from regroup.leaderworkerset.view import Backoff, GroupView, Policy, Rules
 
 BUDGET = Rules(Policy.ON_POD_RESTART, size=3, max_restarts=3)

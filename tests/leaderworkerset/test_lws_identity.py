@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regroup.leaderworkerset.identity import (
+from regroup.leaderworkerset.objects.identity import (
     group_key,
     hash_host_name,
     leader_pod_name,

@@ -6,7 +6,7 @@ import pytest
 from tests.leaderworkerset.lws_builders import NOW, node, pod
 
 from regroup.kube.node import NOT_READY_TAINT, OUT_OF_SERVICE_TAINT, UNREACHABLE_TAINT, Node
-from regroup.leaderworkerset.node_loss import GRACE_ANNOTATION, Stuck, judge, rule_for
+from regroup.leaderworkerset.groups.node_loss import GRACE_ANNOTATION, Stuck, judge, rule_for
 from regroup.leaderworkerset.view import NodeLossRule
 
 

@@ -9,8 +9,9 @@ from tests.leaderworkerset.lws_api_builders import CONTAINER, LWS_UID, NAMESPACE
 
 from regroup.kube.workloads import StatefulSet
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.identity import group_key
-from regroup.leaderworkerset.objects import (
+from regroup.leaderworkerset.objects.identity import group_key
+from regroup.leaderworkerset.objects.revision import revision_data
+from regroup.leaderworkerset.objects.workloads import (
     hpa_selector,
     leader_deployment,
     leader_set,
@@ -21,7 +22,6 @@ from regroup.leaderworkerset.objects import (
     worker_set,
     worker_set_drift,
 )
-from regroup.leaderworkerset.revision import revision_data
 
 OWNER_LWS = {
     "apiVersion": "leaderworkerset.x-k8s.io/v1",

@@ -10,14 +10,16 @@ from tests.leaderworkerset.lws_builders import LWS_OWNED, LWS_UID, NOW, node, po
 from regroup.kube.meta import HasMeta
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import ControllerRevision, Service, StatefulSet
-from regroup.leaderworkerset import keys, objects, revision
-from regroup.leaderworkerset.budget import COUNTED, counted_digest
+from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.api.types import LeaderWorkerSet, NetworkConfig, decode
 from regroup.leaderworkerset.controller.memory import Departures, Groups, Memo
 from regroup.leaderworkerset.controller.observe import Fresh, Observer
 from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, BY_LWS, Stores
-from regroup.leaderworkerset.facts import Summary
-from regroup.leaderworkerset.members import MEMBERS_CONDITION, entry_of, format_record
-from regroup.leaderworkerset.types import LeaderWorkerSet, NetworkConfig, decode
+from regroup.leaderworkerset.groups.budget import COUNTED, counted_digest
+from regroup.leaderworkerset.groups.members import MEMBERS_CONDITION, entry_of, format_record
+from regroup.leaderworkerset.objects import revision
+from regroup.leaderworkerset.objects import workloads as objects
+from regroup.leaderworkerset.status.facts import Summary
 from regroup.leaderworkerset.view import GroupKey, NodeLossRule, Policy, ServiceState, worker_index
 from regroup.runtime.store import Store
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.leaderworkerset.lws_builders import NOW, pod
 
-from regroup.leaderworkerset.pacing import LONGEST, Admitted, admitted, hold_until
+from regroup.leaderworkerset.groups.pacing import LONGEST, Admitted, admitted, hold_until
 
 
 def test_the_first_leader_waits_for_nothing() -> None:

@@ -8,8 +8,8 @@ import pytest
 from tests.leaderworkerset.lws_api_builders import pod_dict
 
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.identity import group_key, subgroup_key
-from regroup.leaderworkerset.pod_admission import PodRefused, mutate_pod
+from regroup.leaderworkerset.admission.pod_admission import PodRefused, mutate_pod
+from regroup.leaderworkerset.objects.identity import group_key, subgroup_key
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HASH = {keys.GROUP_IDENTITY: "Hash"}

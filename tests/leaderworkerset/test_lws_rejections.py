@@ -8,7 +8,7 @@ from tests.leaderworkerset.lws_builders import NOW, pod
 
 from regroup.kube.pod import ContainerState, ContainerStatus, Pod, Running, Terminated
 from regroup.leaderworkerset.controller.memory import Rejections
-from regroup.leaderworkerset.failure import was_refused
+from regroup.leaderworkerset.groups.failure import was_refused
 from regroup.leaderworkerset.view import GroupKey
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import StatefulSet
-from regroup.leaderworkerset.budget import COUNTED
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.memory import Pace
 from regroup.leaderworkerset.controller.relevance import (
     recounted,
@@ -19,8 +19,8 @@ from regroup.leaderworkerset.controller.relevance import (
     same_worker_set,
     unless,
 )
+from regroup.leaderworkerset.groups.budget import COUNTED
 from regroup.leaderworkerset.keys import GROUP_READY, RESTART_COUNTS
-from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.runtime.clock import LoopClock
 from regroup.runtime.store import Change
 from regroup.wire.codec import decode, encode

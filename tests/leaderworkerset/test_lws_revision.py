@@ -12,7 +12,7 @@ from tests.leaderworkerset.lws_api_builders import CONTAINER, TEMPLATE, lws, rol
 
 from regroup.kube.workloads import ControllerRevision
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.revision import (
+from regroup.leaderworkerset.objects.revision import (
     RevisionDamaged,
     find_revision,
     next_number,

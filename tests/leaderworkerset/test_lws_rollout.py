@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regroup.leaderworkerset.rollout import MISSING, Current, GroupState, Strategy, Target, max_unavailable_of_set, plan, scaled
+from regroup.leaderworkerset.objects.rollout import (
+    MISSING,
+    Current,
+    GroupState,
+    Strategy,
+    Target,
+    max_unavailable_of_set,
+    plan,
+    scaled,
+)
 
 OLD, DONE, NEW = GroupState(ready=True), GroupState(ready=True, updated=True), GroupState(updated=True)
 

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from tests.leaderworkerset.lws_api_builders import lws_dict
 
-from regroup.leaderworkerset import types
-from regroup.leaderworkerset.defaults import default_spec
-from regroup.leaderworkerset.schema import crd
+from regroup.leaderworkerset.api import types
+from regroup.leaderworkerset.api.defaults import default_spec
+from regroup.leaderworkerset.api.schema import crd
 
 CRD = crd()
 VERSION = CRD["spec"]["versions"][0]

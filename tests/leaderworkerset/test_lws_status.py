@@ -7,9 +7,16 @@ import pytest
 from tests.leaderworkerset.lws_builders import NOW
 
 from regroup.kube.meta import Condition, find_condition
-from regroup.leaderworkerset.members import MEMBERS_CONDITION, Entry, entry_of, format_record, parse_record, recorded_workers
-from regroup.leaderworkerset.rollout import MISSING, GroupState
-from regroup.leaderworkerset.status import GroupFacts, Tally, Wanted, tally
+from regroup.leaderworkerset.groups.members import (
+    MEMBERS_CONDITION,
+    Entry,
+    entry_of,
+    format_record,
+    parse_record,
+    recorded_workers,
+)
+from regroup.leaderworkerset.objects.rollout import MISSING, GroupState
+from regroup.leaderworkerset.status.ordinal import GroupFacts, Tally, Wanted, tally
 
 READY, OLD, COMING = GroupState(ready=True, updated=True), GroupState(ready=True), GroupState(updated=True)
 

@@ -6,9 +6,9 @@ import pytest
 from tests.leaderworkerset.lws_builders import NOW
 
 from regroup.kube.meta import Condition
-from regroup.leaderworkerset.rollout import GroupState
-from regroup.leaderworkerset.status import GroupFacts, Tally
-from regroup.leaderworkerset.status_hash import Report, WantedHash, tally_hash
+from regroup.leaderworkerset.objects.rollout import GroupState
+from regroup.leaderworkerset.status.hashed import Report, WantedHash, tally_hash
+from regroup.leaderworkerset.status.ordinal import GroupFacts, Tally
 
 READY = GroupState(ready=True, updated=True)
 

@@ -10,7 +10,7 @@ import yaml
 from tests.leaderworkerset.lws_api_builders import lws, lws_dict
 
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.types import LeaderWorkerSet, decode
+from regroup.leaderworkerset.api.types import LeaderWorkerSet, decode
 
 
 def test_what_is_unset_has_its_default() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.leaderworkerset.lws_builders import LWS_OWNED, NONE, NOW, pod, stateful_set, view
 
-from regroup.leaderworkerset.decisions import (
+from regroup.leaderworkerset.groups.decisions import (
     Admit,
     CreateService,
     CreateWorkers,
@@ -16,7 +16,7 @@ from regroup.leaderworkerset.decisions import (
     Stay,
     Wait,
 )
-from regroup.leaderworkerset.upkeep import upkeep
+from regroup.leaderworkerset.groups.upkeep import upkeep
 from regroup.leaderworkerset.view import GroupView, LeaderSet, Policy, Rules, ServiceState, WorkerSet
 
 RULES = Rules(Policy.ON_POD_RESTART, size=3)

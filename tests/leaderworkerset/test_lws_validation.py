@@ -7,8 +7,8 @@ from tests.leaderworkerset.lws_api_builders import lws_dict, rolling
 
 from regroup.kube.problem import Problem, summary
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.defaults import default
-from regroup.leaderworkerset.validation import validate_create, validate_update
+from regroup.leaderworkerset.admission.validation import validate_create, validate_update
+from regroup.leaderworkerset.api.defaults import default
 
 T = "spec.leaderWorkerTemplate"
 R = "spec.rolloutStrategy.rollingUpdateConfiguration"

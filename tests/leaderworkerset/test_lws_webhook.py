@@ -10,8 +10,7 @@ import pytest
 from tests.leaderworkerset.lws_api_builders import lws_dict, pod_dict
 
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.defaults import default
-from regroup.leaderworkerset.webhook import (
+from regroup.leaderworkerset.admission.webhook import (
     MUTATE_LWS,
     MUTATE_POD,
     VALIDATE_LWS,
@@ -19,6 +18,7 @@ from regroup.leaderworkerset.webhook import (
     register,
     webhook_configurations,
 )
+from regroup.leaderworkerset.api.defaults import default
 from regroup.runtime.admission import AdmissionServer
 
 BUDGET_WITH_NONE = lws_dict(template={"restartPolicy": "None", "maxGroupRestarts": 3})

@@ -9,12 +9,12 @@ from tests.leaderworkerset.lws_api import Api, Object
 
 from regroup.kube.pod import Pod
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.budget import COUNTED, CorruptCounts
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller import podwrites
 from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.podwrites import Overtaken
-from regroup.leaderworkerset.decisions import PodId
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.groups.budget import COUNTED, CorruptCounts
+from regroup.leaderworkerset.groups.decisions import PodId
 from regroup.leaderworkerset.view import GroupKey
 from regroup.wire.client import Client
 from regroup.wire.errors import Conflict

@@ -21,8 +21,8 @@ from tests.runtime.edges_plane import START, Log
 import regroup
 from regroup.cli import run
 from regroup.kube.resources import CRDS, EVENTS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
-from regroup.leaderworkerset.gang import Provider
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.leaderworkerset.objects.gang import Provider
 from regroup.omenative.configuration import config
 from regroup.omenative.configuration.chart import config_data
 from regroup.omenative.keys import COMPONENTS, INFERENCE_SERVICES

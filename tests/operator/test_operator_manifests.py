@@ -22,8 +22,8 @@ from regroup.kube.resources import (
     STATEFULSETS,
     VALIDATING_WEBHOOKS,
 )
-from regroup.leaderworkerset.gang import Provider
 from regroup.leaderworkerset.keys import LEADERWORKERSETS, NAME
+from regroup.leaderworkerset.objects.gang import Provider
 from regroup.operator.config import NAMESPACE as HOME
 from regroup.operator.config import SERVICE, OperatorConfig
 from regroup.operator.manifests import PARTS, ManifestOptions, manifests

@@ -13,7 +13,7 @@ from tests.runtime.edges_plane import NAMESPACE, Api, Log, start_api
 
 from regroup.kube.meta import ObjectRef
 from regroup.kube.resources import CRDS, LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
-from regroup.leaderworkerset import schema
+from regroup.leaderworkerset.api import schema
 from regroup.operator.apis import NotInstalled
 from regroup.operator.config import LEASE, SECRET, OperatorConfig
 from regroup.operator.start import DEAF_AFTER, Operator, RegisteredByService

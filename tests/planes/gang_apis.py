@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from regroup.leaderworkerset.gang import VOLCANO_POD_GROUPS, native
+from regroup.leaderworkerset.objects.gang import VOLCANO_POD_GROUPS, native
 
 POD_GROUPS = native("podgroups", "PodGroup", "v1beta1")
 WORKLOADS = native("workloads", "Workload", "v1beta1")

@@ -23,8 +23,8 @@ from tests.planes.plane import NAMESPACE, Plane, lws_manifest, pod_template
 from regroup.kube.pod import Pod
 from regroup.kube.resources import NAMESPACES, PODS
 from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
-from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.omenative.keys import MAIN_CONTAINER, SERVING_RUNTIMES
 from regroup.operator.config import NAMESPACE as HOME
 from regroup.operator.config import SERVICE_ACCOUNT

@@ -16,8 +16,8 @@ from regroup.kube.pod import Pod
 from regroup.kube.resources import CONTROLLER_REVISIONS, EVENTS, NODES, PODS, SERVICES, STATEFULSETS
 from regroup.kube.workloads import ControllerRevision, StatefulSet
 from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
-from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.runtime.clock import Clock
 from regroup.sandbox.faults import Faults
 from regroup.wire.client import Client

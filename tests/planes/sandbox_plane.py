@@ -11,7 +11,7 @@ from typing import Self
 from tests.planes.plane import NAMESPACE, Plane, Recorded, end, ready_or_dead
 
 from regroup.kube.resources import CONFIGMAPS, CRDS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
-from regroup.leaderworkerset import webhook
+from regroup.leaderworkerset.admission import webhook
 from regroup.leaderworkerset.controller.setup import Settings, setup
 from regroup.omenative.admission import webhook as ome_webhook
 from regroup.omenative.controller import setup as ome_setup

@@ -15,8 +15,8 @@ from tests.planes.sandbox_plane import SandboxPlane
 from regroup.kube.resources import CONTROLLER_REVISIONS, CRDS, PODS, SERVICES, STATEFULSETS, VALIDATING_WEBHOOKS
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.controller.setup import Settings
-from regroup.leaderworkerset.gang import Provider, native
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.leaderworkerset.objects.gang import Provider, native
 from regroup.wire.resource import Resource
 
 pytestmark = pytest.mark.looptime

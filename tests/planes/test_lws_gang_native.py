@@ -13,8 +13,8 @@ from tests.planes.sandbox_plane import SandboxPlane
 from regroup.kube.resources import CRDS, PODS
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.controller.setup import Settings
-from regroup.leaderworkerset.gang import Provider, native
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.leaderworkerset.objects.gang import Provider, native
 from regroup.wire.errors import Invalid, NotFound
 from regroup.wire.resource import Resource
 

@@ -10,7 +10,7 @@ from tests.planes.realplane.controlplane import Options
 from regroup.kube.resources import NODES, PODS
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.controller.setup import Settings
-from regroup.leaderworkerset.gang import Provider, native
+from regroup.leaderworkerset.objects.gang import Provider, native
 from regroup.wire.codec import format_quantity, parse_quantity
 
 pytestmark = pytest.mark.real

@@ -11,8 +11,8 @@ from tests.planes.sandbox_plane import SandboxPlane
 from regroup.kube.resources import CRDS, PODS
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.controller.setup import Settings
-from regroup.leaderworkerset.gang import GROUP_NAME, QUEUE, Provider
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.leaderworkerset.objects.gang import GROUP_NAME, QUEUE, Provider
 from regroup.wire.errors import Invalid, NotFound
 
 SETTINGS = Settings(scheduler_provider=Provider.VOLCANO)

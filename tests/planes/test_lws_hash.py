@@ -11,7 +11,7 @@ from regroup.kube.workloads import Deployment
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.controller.explain_query import NoSuchGroup, explain
 from regroup.leaderworkerset.controller.setup import Settings
-from regroup.leaderworkerset.explain import GroupReport
+from regroup.leaderworkerset.telling.explain import GroupReport
 
 
 async def test_what_is_made(plane: Plane) -> None:

@@ -11,7 +11,7 @@ from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, REPLICASET
 from regroup.kube.workloads import ReplicaSet
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
-from regroup.leaderworkerset.standstill import DESIRED
+from regroup.leaderworkerset.objects.standstill import DESIRED
 from regroup.wire.errors import Invalid, WireError
 
 

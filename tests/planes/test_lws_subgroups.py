@@ -8,8 +8,8 @@ from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_
 from regroup.kube.pod import Pod
 from regroup.kube.resources import NODES, PODS
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.identity import subgroup_key
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
+from regroup.leaderworkerset.objects.identity import subgroup_key
 from regroup.wire.errors import Invalid
 
 ZONE = "topology.kubernetes.io/zone"

@@ -16,8 +16,8 @@ from regroup.cli.explain_service import show_service
 from regroup.cli.values import kind_and_name, namespace
 from regroup.leaderworkerset.controller.explain_query import Explanation, NoSuchGroup, explain
 from regroup.leaderworkerset.controller.setup import Settings
-from regroup.leaderworkerset.explain import GroupReport
-from regroup.leaderworkerset.gang import Provider
+from regroup.leaderworkerset.objects.gang import Provider
+from regroup.leaderworkerset.telling.explain import GroupReport
 from regroup.omenative.controller.explain_query import ServiceExplanation
 from regroup.omenative.controller.explain_query import explain as explain_service
 from regroup.operator.config import CONFIG_NAMESPACE, NAMESPACE

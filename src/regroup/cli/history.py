@@ -15,7 +15,7 @@ from regroup.cli.errors import CommandFailed
 from regroup.cli.history_plot import draw
 from regroup.cli.values import kind_and_name, namespace
 from regroup.leaderworkerset.controller.history_query import History, read_history
-from regroup.leaderworkerset.history import Entry
+from regroup.leaderworkerset.telling.history import Entry
 from regroup.runtime.clock import timestamp
 from regroup.wire.kubeconfig import ClusterAccess
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from html import escape as escape_html
 
-from regroup.leaderworkerset.history import DEFERRED, EXHAUSTED, FORCED, RECREATED, RESTARTED, SKIPPED, Entry, plotted
+from regroup.leaderworkerset.telling.history import DEFERRED, EXHAUSTED, FORCED, RECREATED, RESTARTED, SKIPPED, Entry, plotted
 from regroup.runtime.clock import timestamp
 
 GROUPS_LIMIT = 200

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from regroup.cli.values import https_url, name_list, namespace, namespaces
-from regroup.leaderworkerset.gang import Provider
+from regroup.leaderworkerset.objects.gang import Provider
 from regroup.operator import manifests
 from regroup.operator.config import NAMESPACE
 from regroup.wire import yamlish

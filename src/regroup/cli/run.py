@@ -14,7 +14,7 @@ import structlog
 from regroup.cli.connection import access, operator_options
 from regroup.cli.errors import EXIT_CLUSTER, CommandFailed, cluster_failure
 from regroup.cli.values import namespace, namespaces
-from regroup.leaderworkerset.gang import Provider
+from regroup.leaderworkerset.objects.gang import Provider
 from regroup.omenative.configuration.config import ConfigInvalid
 from regroup.operator.apis import NotInstalled
 from regroup.operator.config import NAMESPACE, ConfigError, OperatorConfig

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from regroup.leaderworkerset.gang import Provider
+from regroup.leaderworkerset.objects.gang import Provider
 
 NAMESPACE = "regroup-system"
 """Where the operator lives unless told otherwise."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from regroup.leaderworkerset import schema as lws_schema
-from regroup.leaderworkerset.gang import Provider
+from regroup.leaderworkerset.api import schema as lws_schema
+from regroup.leaderworkerset.objects.gang import Provider
 from regroup.omenative.api import schema as ome_schema
 from regroup.omenative.configuration.chart import config_map
 from regroup.omenative.configuration.config import CONFIG_MAP

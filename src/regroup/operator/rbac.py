@@ -7,7 +7,7 @@ itself in its own namespace.
 from collections.abc import Sequence
 from typing import Any
 
-from regroup.leaderworkerset.gang import Provider
+from regroup.leaderworkerset.objects.gang import Provider
 
 Rule = dict[str, Any]
 

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from regroup.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from regroup.leaderworkerset import webhook as lws_webhook
+from regroup.leaderworkerset.admission import webhook as lws_webhook
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.omenative.admission import webhook as ome_webhook
 from regroup.omenative.keys import INFERENCE_SERVICES

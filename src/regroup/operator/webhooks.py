@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from regroup.leaderworkerset import webhook as lws_webhook
+from regroup.leaderworkerset.admission import webhook as lws_webhook
 from regroup.omenative.admission import webhook as ome_webhook
 from regroup.runtime.webhooks import Reach
 

@@ -13,8 +13,8 @@ from regroup.cli.errors import EXIT_CLUSTER, CommandFailed
 from regroup.kube.meta import ObjectView
 from regroup.kube.pod import Pod
 from regroup.kube.resources import EVENTS, NAMESPACES, PODS
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.keys import GROUP_INDEX, LEADERWORKERSETS, NAME, WORKER_INDEX
-from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.omenative.keys import INFERENCE_SERVICES, SERVICE
 from regroup.runtime.clock import Clock
 from regroup.wire import yamlish

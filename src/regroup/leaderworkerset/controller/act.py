@@ -11,7 +11,6 @@ from regroup.kube.meta import ObjectRef
 from regroup.kube.pod import Pod
 from regroup.kube.resources import PODS, SERVICES, STATEFULSETS
 from regroup.kube.workloads import Service, StatefulSet
-from regroup.leaderworkerset import gang, objects
 from regroup.leaderworkerset.controller import podwrites
 from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.endings import Ending, Endings
@@ -20,7 +19,7 @@ from regroup.leaderworkerset.controller.podwrites import Overtaken
 from regroup.leaderworkerset.controller.stores import Stores
 from regroup.leaderworkerset.controller.target import Target, worker_set_body
 from regroup.leaderworkerset.controller.telling import reference
-from regroup.leaderworkerset.decisions import (
+from regroup.leaderworkerset.groups.decisions import (
     Admit,
     CreatePodGroups,
     CreateService,
@@ -39,7 +38,6 @@ from regroup.leaderworkerset.decisions import (
     TellReady,
     Wait,
 )
-from regroup.leaderworkerset.history import evidence
 from regroup.leaderworkerset.keys import (
     ABSORBED_RESTARTS,
     EVIDENCE,
@@ -49,6 +47,9 @@ from regroup.leaderworkerset.keys import (
     RECOVER,
     RECREATE_PENDING,
 )
+from regroup.leaderworkerset.objects import gang
+from regroup.leaderworkerset.objects import workloads as objects
+from regroup.leaderworkerset.telling.history import evidence
 from regroup.leaderworkerset.view import GroupKey, GroupView
 from regroup.runtime.clock import Clock
 from regroup.runtime.events import EventRecorder, EventType

@@ -5,7 +5,8 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from regroup.leaderworkerset.budget import (
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
+from regroup.leaderworkerset.groups.budget import (
     COUNTED,
     counted_digest,
     counter_key,
@@ -18,7 +19,6 @@ from regroup.leaderworkerset.budget import (
     without,
 )
 from regroup.leaderworkerset.keys import LEADERWORKERSETS, RESTART_COUNTS
-from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import GroupKey
 from regroup.wire.client import Client
 from regroup.wire.errors import Conflict

@@ -15,16 +15,16 @@ from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
 from regroup.kube.workloads import ControllerRevision, Deployment, ReplicaSet, Service, StatefulSet
-from regroup.leaderworkerset.census import by_age
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.history_query import read_history
 from regroup.leaderworkerset.controller.memory import Departures, Groups
 from regroup.leaderworkerset.controller.observe import Observer
 from regroup.leaderworkerset.controller.setup import Settings
 from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, BY_LWS, BY_NODE, Stores
-from regroup.leaderworkerset.explain import GroupReport, explain_group
+from regroup.leaderworkerset.groups.census import by_age
 from regroup.leaderworkerset.keys import GROUP_INDEX, LEADERWORKERSETS, NAME
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.telling.explain import GroupReport, explain_group
 from regroup.leaderworkerset.view import GroupKey, NodeLossRule, is_group_index, is_hash_key, worker_index
 from regroup.runtime.clock import SystemClock
 from regroup.runtime.store import Store

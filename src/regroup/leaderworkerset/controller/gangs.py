@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import structlog
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset import gang
-from regroup.leaderworkerset.gang import PodGroup, Provider, Workload
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.keys import NAME
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.objects import gang
+from regroup.leaderworkerset.objects.gang import PodGroup, Provider, Workload
 from regroup.leaderworkerset.view import PodGroups, PodGroupState
 from regroup.runtime.cache import Cache, Informer
 from regroup.runtime.clock import Clock

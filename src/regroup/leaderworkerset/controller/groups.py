@@ -13,7 +13,7 @@ from regroup.kube.meta import ObjectView
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.resources import NAMESPACES, NODES, PODS
-from regroup.leaderworkerset import pacing
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.memory import Departures, Groups, Rejections
@@ -22,11 +22,11 @@ from regroup.leaderworkerset.controller.podwrites import Overtaken
 from regroup.leaderworkerset.controller.stores import Stores
 from regroup.leaderworkerset.controller.tallies import Tallies
 from regroup.leaderworkerset.controller.target import Target
-from regroup.leaderworkerset.decide import RETAINED, decide
-from regroup.leaderworkerset.decisions import Admit, CreateWorkers, Decision, Defer, Force, PodId, Stay, Wait
-from regroup.leaderworkerset.facts import is_ready, summarize
+from regroup.leaderworkerset.groups import pacing
+from regroup.leaderworkerset.groups.decide import RETAINED, decide
+from regroup.leaderworkerset.groups.decisions import Admit, CreateWorkers, Decision, Defer, Force, PodId, Stay, Wait
 from regroup.leaderworkerset.keys import GATE, LEADERWORKERSETS
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.status.facts import is_ready, summarize
 from regroup.leaderworkerset.view import GroupKey, GroupView, is_hash_key
 from regroup.runtime.clock import Clock
 from regroup.runtime.controller import Result

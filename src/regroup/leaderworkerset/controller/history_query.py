@@ -7,9 +7,9 @@ from typing import Any
 
 from regroup.kube.pod import Pod
 from regroup.kube.resources import EVENTS, PODS
-from regroup.leaderworkerset.history import Entry, Event, history
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.keys import LEADERWORKERSETS, NAME
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.telling.history import Entry, Event, history
 from regroup.wire.client import Client
 from regroup.wire.errors import NotFound
 

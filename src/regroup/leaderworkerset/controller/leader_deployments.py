@@ -8,14 +8,14 @@ from typing import Any
 
 from regroup.kube.resources import DEPLOYMENTS
 from regroup.kube.workloads import Deployment
-from regroup.leaderworkerset import objects
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.leader_writer import Key, LeaderWriter, noted_workload, template_covers
 from regroup.leaderworkerset.controller.stores import Stores
 from regroup.leaderworkerset.controller.telling import Teller
 from regroup.leaderworkerset.controller.unblocking import Unblocker
 from regroup.leaderworkerset.keys import REVISION
-from regroup.leaderworkerset.status_hash import Report
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.objects import workloads as objects
+from regroup.leaderworkerset.status.hashed import Report
 from regroup.runtime.expectations import Expectations
 from regroup.wire.client import Client
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from regroup.kube.resources import STATEFULSETS
 from regroup.kube.workloads import StatefulSet
-from regroup.leaderworkerset import objects, rollout
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.leader_writer import Key, LeaderWriter, noted_workload, template_covers
 from regroup.leaderworkerset.controller.stores import Stores
 from regroup.leaderworkerset.controller.telling import Teller
 from regroup.leaderworkerset.keys import REPLICAS
-from regroup.leaderworkerset.status import GroupFacts
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.objects import rollout
+from regroup.leaderworkerset.objects import workloads as objects
+from regroup.leaderworkerset.status.ordinal import GroupFacts
 from regroup.runtime.expectations import Expectations
 from regroup.wire.client import Client
 

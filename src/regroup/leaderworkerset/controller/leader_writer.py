@@ -10,11 +10,11 @@ import structlog
 
 from regroup.kube.canonical import canonical, covers
 from regroup.kube.workloads import Deployment, StatefulSet
-from regroup.leaderworkerset import gang
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.ownership import refuse_stranger
 from regroup.leaderworkerset.controller.telling import Teller
 from regroup.leaderworkerset.keys import WORKLOAD_NAME
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.objects import gang
 from regroup.runtime.expectations import Expectations
 from regroup.runtime.store import Store
 from regroup.wire.client import Client

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import Deployment, StatefulSet
+from regroup.leaderworkerset.api.types import IMMEDIATE, LeaderWorkerSet
 from regroup.leaderworkerset.controller.memory import Groups
 from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, Stores
 from regroup.leaderworkerset.keys import GROUP_INDEX, LEADERWORKERSETS, REVISION
-from regroup.leaderworkerset.types import IMMEDIATE, LeaderWorkerSet
 from regroup.leaderworkerset.view import GroupKey, HashCensus, is_hash_key, worker_index
 
 LeaderWorkload = StatefulSet | Deployment

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from regroup.kube.meta import HasMeta
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import ControllerRevision, Deployment, ReplicaSet, Service, StatefulSet
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.relevance import same_leader_set
 from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, BY_NODE
-from regroup.leaderworkerset.gang import Level, PodGroup, Workload
 from regroup.leaderworkerset.keys import GROUP_INDEX, NAME, SCHEDULING_LEVEL
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.objects.gang import Level, PodGroup, Workload
 from regroup.leaderworkerset.view import GroupKey, is_exhausted, is_gated, is_group_index, revision_of, worker_index
 from regroup.runtime.store import Change
 

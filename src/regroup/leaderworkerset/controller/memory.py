@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.facts import Summary
+from regroup.leaderworkerset.status.facts import Summary
 from regroup.leaderworkerset.view import Departed, GroupKey, is_hash_key
 from regroup.runtime.clock import Clock
 

@@ -9,17 +9,18 @@ from regroup.kube.meta import find_condition
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import Deployment, StatefulSet
-from regroup.leaderworkerset import objects, revision
-from regroup.leaderworkerset.budget import COUNTED, CorruptCounts, counted_digest, counter_key, parse_counted, parse_counts
+from regroup.leaderworkerset.api.types import LEADER_READY, UNIQUE_PER_REPLICA, LeaderWorkerSet
 from regroup.leaderworkerset.controller.gangs import Gangs
 from regroup.leaderworkerset.controller.leaders import Leaders
 from regroup.leaderworkerset.controller.memory import Departures, Groups, Memo, Rejections
 from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LWS, Stores
-from regroup.leaderworkerset.identity import hash_host_name, leader_pod_name
+from regroup.leaderworkerset.groups.budget import COUNTED, CorruptCounts, counted_digest, counter_key, parse_counted, parse_counts
+from regroup.leaderworkerset.groups.members import MEMBERS_CONDITION, parse_record, recorded_workers
+from regroup.leaderworkerset.groups.node_loss import rule_for
 from regroup.leaderworkerset.keys import EXCLUSIVE_TOPOLOGY, GROUP_INDEX, LEADER_UID, RESTART_COUNTS, REVISION
-from regroup.leaderworkerset.members import MEMBERS_CONDITION, parse_record, recorded_workers
-from regroup.leaderworkerset.node_loss import rule_for
-from regroup.leaderworkerset.types import LEADER_READY, UNIQUE_PER_REPLICA, LeaderWorkerSet
+from regroup.leaderworkerset.objects import revision
+from regroup.leaderworkerset.objects import workloads as objects
+from regroup.leaderworkerset.objects.identity import hash_host_name, leader_pod_name
 from regroup.leaderworkerset.view import (
     Backoff,
     GroupKey,

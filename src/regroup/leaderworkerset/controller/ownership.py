@@ -1,7 +1,7 @@
 """Whose an object is, and what is done about a name that somebody else has. Decides nothing else."""
 
 from regroup.kube.meta import HasMeta
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 
 
 class Taken(Exception):

@@ -10,7 +10,7 @@ from typing import Any
 
 from regroup.kube.pod import Pod
 from regroup.kube.resources import PODS
-from regroup.leaderworkerset.decisions import PodId
+from regroup.leaderworkerset.groups.decisions import PodId
 from regroup.leaderworkerset.keys import CLEANUP_FINALIZER, GATE, GATED_DELETION_COST, GROUP_READY, POD_DELETION_COST
 from regroup.runtime.clock import timestamp
 from regroup.wire.client import Client

@@ -12,9 +12,9 @@ from regroup.kube.meta import HasMeta, ObjectMeta
 from regroup.kube.node import OUT_OF_SERVICE_TAINT, UNREACHABLE_TAINT, Node
 from regroup.kube.pod import Pod, PodStatus
 from regroup.kube.workloads import StatefulSet
-from regroup.leaderworkerset.budget import COUNTED, CorruptCounts, parse_counted, parse_counts
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
+from regroup.leaderworkerset.groups.budget import COUNTED, CorruptCounts, parse_counted, parse_counts
 from regroup.leaderworkerset.keys import GROUP_INDEX, PREFIX, RESTART_COUNTS
-from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.leaderworkerset.view import is_hash_key, is_whole
 from regroup.runtime.store import Change
 

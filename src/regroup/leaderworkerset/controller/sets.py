@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from regroup.kube.meta import Condition
 from regroup.kube.resources import CONTROLLER_REVISIONS, SERVICES
 from regroup.kube.workloads import ControllerRevision, Deployment, Service
-from regroup.leaderworkerset import budget, gang, objects, revision, rollout
-from regroup.leaderworkerset.census import counter_room, owned_counters
+from regroup.leaderworkerset.api.types import SHARED, LeaderWorkerSet
 from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.leader_deployments import LeaderDeployments, report_of
 from regroup.leaderworkerset.controller.leader_sets import LeaderSets
@@ -21,11 +20,14 @@ from regroup.leaderworkerset.controller.statuses import Statuses
 from regroup.leaderworkerset.controller.stores import BY_LWS, Stores
 from regroup.leaderworkerset.controller.telling import Teller
 from regroup.leaderworkerset.controller.workloads import Workloads
-from regroup.leaderworkerset.facts import Summary, summarize
+from regroup.leaderworkerset.groups import budget
+from regroup.leaderworkerset.groups.census import counter_room, owned_counters
 from regroup.leaderworkerset.keys import RESTART_COUNTS, REVISION
-from regroup.leaderworkerset.status import GroupFacts, Tally, Wanted, tally
-from regroup.leaderworkerset.status_hash import WantedHash, tally_hash
-from regroup.leaderworkerset.types import SHARED, LeaderWorkerSet
+from regroup.leaderworkerset.objects import gang, revision, rollout
+from regroup.leaderworkerset.objects import workloads as objects
+from regroup.leaderworkerset.status.facts import Summary, summarize
+from regroup.leaderworkerset.status.hashed import WantedHash, tally_hash
+from regroup.leaderworkerset.status.ordinal import GroupFacts, Tally, Wanted, tally
 from regroup.leaderworkerset.view import GroupKey
 from regroup.runtime.clock import Clock
 from regroup.runtime.controller import Result

@@ -10,6 +10,7 @@ from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
 from regroup.kube.workloads import ControllerRevision, Deployment, ReplicaSet, Service, StatefulSet
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.act import Actor
 from regroup.leaderworkerset.controller.counters import Counters
 from regroup.leaderworkerset.controller.endings import Endings
@@ -46,10 +47,9 @@ from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, BY_L
 from regroup.leaderworkerset.controller.tallies import Tallies
 from regroup.leaderworkerset.controller.telling import Teller
 from regroup.leaderworkerset.controller.workloads import Workloads
-from regroup.leaderworkerset.failure import was_refused
-from regroup.leaderworkerset.gang import Level, PodGroup, Provider, Workload
+from regroup.leaderworkerset.groups.failure import was_refused
 from regroup.leaderworkerset.keys import GROUP_INDEX, LEADER, LEADERWORKERSETS, NAME, ROLE, SCHEDULING_LEVEL, WORKER_INDEX
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.objects.gang import Level, PodGroup, Provider, Workload
 from regroup.leaderworkerset.view import (
     GroupKey,
     NodeLossRule,

@@ -5,11 +5,12 @@ from typing import Any
 import structlog
 
 from regroup.kube.meta import Condition, find_condition
-from regroup.leaderworkerset import objects
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.stores import Stores
 from regroup.leaderworkerset.controller.telling import reference
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
-from regroup.leaderworkerset.status import (
+from regroup.leaderworkerset.objects import workloads as objects
+from regroup.leaderworkerset.status.ordinal import (
     ALL_READY,
     AVAILABLE,
     DEGRADED,
@@ -20,7 +21,6 @@ from regroup.leaderworkerset.status import (
     UPDATING,
     Tally,
 )
-from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.runtime.clock import Clock
 from regroup.runtime.conditions import to_wire
 from regroup.runtime.events import EventRecorder

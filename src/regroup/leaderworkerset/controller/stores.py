@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from regroup.kube.node import Node
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import ControllerRevision, Deployment, ReplicaSet, Service, StatefulSet
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.runtime.store import Store
 
 BY_GROUP = "group"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from regroup.leaderworkerset.decisions import Decision, Defer, Exhaust, Recreate, Skip
+from regroup.leaderworkerset.groups.decisions import Decision, Defer, Exhaust, Recreate, Skip
 from regroup.leaderworkerset.view import GroupKey
 from regroup.runtime.metrics import Metrics
 

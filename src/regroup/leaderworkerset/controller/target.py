@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset import objects
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
+from regroup.leaderworkerset.objects import workloads as objects
 from regroup.leaderworkerset.view import GroupView
 
 

@@ -1,8 +1,8 @@
 """Events about a LeaderWorkerSet, in one place for all of its pass."""
 
 from regroup.kube.meta import ObjectRef, object_ref
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
-from regroup.leaderworkerset.types import LeaderWorkerSet
 from regroup.runtime.events import EventRecorder, EventType
 
 

@@ -4,10 +4,10 @@ import structlog
 
 from regroup.kube.resources import REPLICASETS
 from regroup.kube.workloads import Deployment, ReplicaSet
-from regroup.leaderworkerset import standstill
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.leader_writer import Key
 from regroup.leaderworkerset.controller.stores import BY_LWS, Stores
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.objects import standstill
 from regroup.runtime.expectations import Expectations
 from regroup.wire.client import Client
 from regroup.wire.errors import Conflict, Forbidden, NotFound

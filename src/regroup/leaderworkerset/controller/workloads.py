@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from regroup.kube.meta import Condition
-from regroup.leaderworkerset import gang
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.gangs import PROBE_AGAIN, Gangs, Served
 from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, Stores
 from regroup.leaderworkerset.controller.telling import reference
-from regroup.leaderworkerset.gang import FIXED_VERSION, Level, PodGroup, Provider, Workload
 from regroup.leaderworkerset.keys import GROUP_INDEX, NAME, REVISION, SCHEDULING_LEVEL
-from regroup.leaderworkerset.status import SCHEDULING
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset.objects import gang
+from regroup.leaderworkerset.objects.gang import FIXED_VERSION, Level, PodGroup, Provider, Workload
+from regroup.leaderworkerset.status.ordinal import SCHEDULING
 from regroup.leaderworkerset.view import GroupKey
 from regroup.runtime.events import EventRecorder
 from regroup.runtime.expectations import Expectations

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.census import blocking_groups, by_age, places, position, waiting
+from regroup.leaderworkerset.groups.census import blocking_groups, by_age, places, position, waiting
 from regroup.leaderworkerset.view import GroupView, HashCensus, revision_of
 
 

@@ -13,7 +13,7 @@ import msgspec
 from regroup.kube.canonical import canonical
 from regroup.kube.workloads import ControllerRevision
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.types import (
+from regroup.leaderworkerset.api.types import (
     SHARED,
     LeaderWorkerSet,
     LeaderWorkerTemplate,

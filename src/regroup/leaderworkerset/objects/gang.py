@@ -15,9 +15,10 @@ import msgspec
 
 from regroup.kube.meta import ObjectView, View, owner_reference
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset import keys, requests
+from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.api.types import LEADER_READY, LeaderWorkerSet
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
-from regroup.leaderworkerset.types import LEADER_READY, LeaderWorkerSet
+from regroup.leaderworkerset.objects import requests
 from regroup.wire.resource import Resource
 
 Object = dict[str, Any]

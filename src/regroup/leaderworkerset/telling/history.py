@@ -14,8 +14,8 @@ import msgspec
 
 from regroup.kube.meta import ObjectRef, ObjectView, View
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.decisions import Decision, Defer, Exhaust, Force, Recreate, Skip
-from regroup.leaderworkerset.failure import Failure, Signal
+from regroup.leaderworkerset.groups.decisions import Decision, Defer, Exhaust, Force, Recreate, Skip
+from regroup.leaderworkerset.groups.failure import Failure, Signal
 from regroup.leaderworkerset.keys import EVIDENCE, GROUP_INDEX, REVISION
 from regroup.leaderworkerset.view import GroupView
 from regroup.runtime.clock import timestamp

@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime
 from math import ceil
 
-from regroup.leaderworkerset import backoff
-from regroup.leaderworkerset.census import scaled_away
-from regroup.leaderworkerset.decisions import (
+from regroup.leaderworkerset.groups import backoff
+from regroup.leaderworkerset.groups.census import scaled_away
+from regroup.leaderworkerset.groups.decisions import (
     Decision,
     Defer,
     Exhaust,
@@ -25,11 +25,11 @@ from regroup.leaderworkerset.decisions import (
     Wait,
     pod_id,
 )
-from regroup.leaderworkerset.failure import Absorbed, Failure, Signal, find_failures
+from regroup.leaderworkerset.groups.failure import Absorbed, Failure, Signal, find_failures
+from regroup.leaderworkerset.groups.node_loss import Stuck, judge
+from regroup.leaderworkerset.groups.start_state import Start, as_it_was, expected_size, start_state
+from regroup.leaderworkerset.groups.upkeep import upkeep
 from regroup.leaderworkerset.keys import RECOVER, RECREATE_PENDING
-from regroup.leaderworkerset.node_loss import Stuck, judge
-from regroup.leaderworkerset.start_state import Start, as_it_was, expected_size, start_state
-from regroup.leaderworkerset.upkeep import upkeep
 from regroup.leaderworkerset.view import GroupView, Rules, is_exhausted, is_retained, revision_of, wants_recovery, worker_index
 
 RETAINED = "lws 5.6.2"

@@ -6,9 +6,11 @@ from typing import Any
 import msgspec
 
 from regroup.kube.problem import Problem
-from regroup.leaderworkerset import gang, keys, types
-from regroup.leaderworkerset.gang import Level, Provider
-from regroup.leaderworkerset.types import LeaderWorkerSet
+from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.api import types
+from regroup.leaderworkerset.api.types import LeaderWorkerSet
+from regroup.leaderworkerset.objects import gang
+from regroup.leaderworkerset.objects.gang import Level, Provider
 
 _PATH = "spec.scheduling"
 _TEMPLATE = "spec.leaderWorkerTemplate"

@@ -6,13 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset import backoff
-from regroup.leaderworkerset.decide import decide
-from regroup.leaderworkerset.decisions import Decision, Defer, Exhaust, Recreate, Skip, Stay, Wait
-from regroup.leaderworkerset.facts import is_ready
-from regroup.leaderworkerset.failure import Failure, find_failures
-from regroup.leaderworkerset.history import restarts_of
-from regroup.leaderworkerset.start_state import expected_size, pending_because, start_state
+from regroup.leaderworkerset.groups import backoff
+from regroup.leaderworkerset.groups.decide import decide
+from regroup.leaderworkerset.groups.decisions import Decision, Defer, Exhaust, Recreate, Skip, Stay, Wait
+from regroup.leaderworkerset.groups.failure import Failure, find_failures
+from regroup.leaderworkerset.groups.start_state import expected_size, pending_because, start_state
+from regroup.leaderworkerset.status.facts import is_ready
+from regroup.leaderworkerset.telling.history import restarts_of
 from regroup.leaderworkerset.view import GroupView, is_exhausted, is_gated, is_retained, worker_index
 from regroup.runtime.clock import timestamp
 

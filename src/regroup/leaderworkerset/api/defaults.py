@@ -6,7 +6,7 @@ Admission runs this before the API server has checked any type, so that whatever
 from collections.abc import Mapping
 from typing import Any
 
-from regroup.leaderworkerset import types
+from regroup.leaderworkerset.api import types
 
 Object = dict[str, Any]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.budget import counter_key
+from regroup.leaderworkerset.groups.budget import counter_key
 from regroup.leaderworkerset.keys import GROUP_INDEX
 from regroup.leaderworkerset.view import HashCensus, is_exhausted, is_gated, revision_of
 

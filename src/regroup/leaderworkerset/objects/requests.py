@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from regroup.leaderworkerset.types import Template
+from regroup.leaderworkerset.api.types import Template
 from regroup.wire.codec import format_quantity, parse_quantity
 
 Amounts = dict[str, Decimal]

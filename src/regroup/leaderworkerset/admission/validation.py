@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 
 from regroup.kube.problem import Problem, not_supported
-from regroup.leaderworkerset import keys, types
-from regroup.leaderworkerset.rollout import scaled
-from regroup.leaderworkerset.types import LeaderWorkerSet, LeaderWorkerTemplate
+from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.api import types
+from regroup.leaderworkerset.api.types import LeaderWorkerSet, LeaderWorkerTemplate
+from regroup.leaderworkerset.objects.rollout import scaled
 
 _MAX_REPLICAS = 1_000_000
 _MAX_INT32 = 2**31 - 1

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from regroup.kube.meta import Condition, find_condition
-from regroup.leaderworkerset.members import MEMBERS_CONDITION, parse_record
-from regroup.leaderworkerset.status import (
+from regroup.leaderworkerset.groups.members import MEMBERS_CONDITION, parse_record
+from regroup.leaderworkerset.status.ordinal import (
     GroupFacts,
     Sums,
     Tally,

@@ -10,8 +10,8 @@ from enum import StrEnum
 
 from regroup.kube.pod import ContainerStatus, Pod, Terminated
 from regroup.kube.workloads import StatefulSet
+from regroup.leaderworkerset.groups.members import workers_digest
 from regroup.leaderworkerset.keys import ABSORBED_RESTARTS
-from regroup.leaderworkerset.members import workers_digest
 from regroup.leaderworkerset.view import GroupView, WorkerSet, is_retained, revision_of, worker_index
 
 _REVISION_OF_SET = "controller-revision-hash"

@@ -6,12 +6,20 @@ Must not know the LeaderWorkerSet: when a pod is admitted, everything it needs i
 import copy
 from typing import Any
 
-from regroup.leaderworkerset import gang, keys
-from regroup.leaderworkerset.affinity import add_exclusive_affinity
-from regroup.leaderworkerset.environment import add_lws_variables, add_tpu_variables, requests_tpus
-from regroup.leaderworkerset.gang import Provider
-from regroup.leaderworkerset.identity import group_key, hash_host_name, parent_and_ordinal, sha1_hex, subgroup_index, subgroup_key
-from regroup.leaderworkerset.types import HASH, LEADER_EXCLUDED, UNIQUE_PER_REPLICA
+from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.api.types import HASH, LEADER_EXCLUDED, UNIQUE_PER_REPLICA
+from regroup.leaderworkerset.objects import gang
+from regroup.leaderworkerset.objects.affinity import add_exclusive_affinity
+from regroup.leaderworkerset.objects.environment import add_lws_variables, add_tpu_variables, requests_tpus
+from regroup.leaderworkerset.objects.gang import Provider
+from regroup.leaderworkerset.objects.identity import (
+    group_key,
+    hash_host_name,
+    parent_and_ordinal,
+    sha1_hex,
+    subgroup_index,
+    subgroup_key,
+)
 
 Pod = dict[str, Any]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.failure import Failure, Signal
+from regroup.leaderworkerset.groups.failure import Failure, Signal
 from regroup.leaderworkerset.keys import SIZE
 from regroup.leaderworkerset.view import Departed, by_index
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regroup.kube.schema import Schema, array_of, integer, obj, open_object, string
-from regroup.leaderworkerset import types
+from regroup.leaderworkerset.api import types
+from regroup.leaderworkerset.api.template_schema import claim_template, pod_template
 from regroup.leaderworkerset.keys import GROUP, LEADERWORKERSETS
-from regroup.leaderworkerset.template_schema import claim_template, pod_template
 
 _SHORT_NAME = "lws"
 

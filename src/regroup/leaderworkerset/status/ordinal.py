@@ -10,7 +10,7 @@ from datetime import datetime
 import msgspec
 
 from regroup.kube.meta import Condition, find_condition
-from regroup.leaderworkerset.members import (
+from regroup.leaderworkerset.groups.members import (
     MEMBERS_CONDITION,
     MEMBERS_REASON,
     Entry,
@@ -18,7 +18,7 @@ from regroup.leaderworkerset.members import (
     format_record,
     parse_record,
 )
-from regroup.leaderworkerset.rollout import MISSING, GroupState
+from regroup.leaderworkerset.objects.rollout import MISSING, GroupState
 from regroup.runtime.conditions import set_conditions
 
 AVAILABLE, PROGRESSING, UPDATING, DEGRADED = "Available", "Progressing", "UpdateInProgress", "Degraded"

@@ -11,13 +11,13 @@ from typing import Any
 
 from regroup.kube.problem import summary
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.defaults import default
-from regroup.leaderworkerset.gang import Provider
-from regroup.leaderworkerset.gang_validation import scheduling_problems
+from regroup.leaderworkerset.admission.gang_validation import scheduling_problems
+from regroup.leaderworkerset.admission.pod_admission import PodRefused, mutate_pod
+from regroup.leaderworkerset.admission.validation import validate_create, validate_update
+from regroup.leaderworkerset.api.defaults import default
+from regroup.leaderworkerset.api.types import DEPRECATED_DEFAULT
 from regroup.leaderworkerset.keys import GROUP, LEADERWORKERSETS
-from regroup.leaderworkerset.pod_admission import PodRefused, mutate_pod
-from regroup.leaderworkerset.types import DEPRECATED_DEFAULT
-from regroup.leaderworkerset.validation import validate_create, validate_update
+from regroup.leaderworkerset.objects.gang import Provider
 from regroup.runtime.admission import AdmissionRequest, AdmissionResponse, AdmissionServer, allowed, denied, patched
 from regroup.runtime.webhooks import Reach, configuration, rule
 

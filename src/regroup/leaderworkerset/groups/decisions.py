@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.failure import Absorbed, Failure
+from regroup.leaderworkerset.groups.failure import Absorbed, Failure
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ from regroup.kube.canonical import canonical, covers
 from regroup.kube.meta import HasMeta, owner_reference
 from regroup.kube.pod import Pod
 from regroup.kube.workloads import StatefulSet
-from regroup.leaderworkerset import gang, keys
-from regroup.leaderworkerset.environment import leader_address, requests_tpus
+from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.api.types import HASH, UNIQUE_PER_REPLICA, LeaderWorkerSet, Template
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
-from regroup.leaderworkerset.revision import Data, revision_name
-from regroup.leaderworkerset.rollout import Strategy, max_unavailable_of_set
-from regroup.leaderworkerset.types import HASH, UNIQUE_PER_REPLICA, LeaderWorkerSet, Template
+from regroup.leaderworkerset.objects import gang
+from regroup.leaderworkerset.objects.environment import leader_address, requests_tpus
+from regroup.leaderworkerset.objects.revision import Data, revision_name
+from regroup.leaderworkerset.objects.rollout import Strategy, max_unavailable_of_set
 
 Object = dict[str, Any]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.failure import complete
-from regroup.leaderworkerset.members import Entry, entry_of, leader_digest, record_name
-from regroup.leaderworkerset.node_loss import Stuck, judge
-from regroup.leaderworkerset.rollout import GroupState
-from regroup.leaderworkerset.start_state import is_unschedulable
-from regroup.leaderworkerset.status import GroupFacts
+from regroup.leaderworkerset.groups.failure import complete
+from regroup.leaderworkerset.groups.members import Entry, entry_of, leader_digest, record_name
+from regroup.leaderworkerset.groups.node_loss import Stuck, judge
+from regroup.leaderworkerset.groups.start_state import is_unschedulable
+from regroup.leaderworkerset.objects.rollout import GroupState
+from regroup.leaderworkerset.status.ordinal import GroupFacts
 from regroup.leaderworkerset.view import GroupView, is_exhausted, is_retained, revision_of
 
 

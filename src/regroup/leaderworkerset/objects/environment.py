@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.identity import parent_and_ordinal, subgroup_index
-from regroup.leaderworkerset.types import LEADER_EXCLUDED
+from regroup.leaderworkerset.api.types import LEADER_EXCLUDED
+from regroup.leaderworkerset.objects.identity import parent_and_ordinal, subgroup_index
 
 Container = dict[str, Any]
 

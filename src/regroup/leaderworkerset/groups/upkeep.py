@@ -8,8 +8,8 @@ from itertools import islice
 
 from regroup.kube.meta import find_condition
 from regroup.kube.pod import Pod
-from regroup.leaderworkerset.census import owned_counters
-from regroup.leaderworkerset.decisions import (
+from regroup.leaderworkerset.groups.census import owned_counters
+from regroup.leaderworkerset.groups.decisions import (
     Admit,
     CreatePodGroups,
     CreateService,
@@ -22,10 +22,10 @@ from regroup.leaderworkerset.decisions import (
     Wait,
     pod_id,
 )
-from regroup.leaderworkerset.failure import Absorbed
-from regroup.leaderworkerset.gate import Admission, admit_hash, admit_ordinal
-from regroup.leaderworkerset.identity import parent_and_ordinal
+from regroup.leaderworkerset.groups.failure import Absorbed
+from regroup.leaderworkerset.groups.gate import Admission, admit_hash, admit_ordinal
 from regroup.leaderworkerset.keys import GROUP_READY, LEADER_NAME
+from regroup.leaderworkerset.objects.identity import parent_and_ordinal
 from regroup.leaderworkerset.view import GroupView, Owner, PodGroupState, Rules, ServiceState, WorkerSet, is_gated, is_whole
 
 _NAMED = 8

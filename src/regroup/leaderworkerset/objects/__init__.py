@@ -1,0 +1,1 @@
+"""What is made for a LeaderWorkerSet: sets, Services, gangs, revisions, names (spec/leaderworkerset.md 3, 4, 6). Pure."""

@@ -1,0 +1,1 @@
+"""What a person is told beyond the status: ``regroup explain`` and ``regroup history``. Pure."""
