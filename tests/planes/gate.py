@@ -20,8 +20,10 @@ async def gate(line: Line, *, target: int) -> AsyncIterator[int]:
         try:
             if line.webhooks:
                 await _lead(line, reader, writer, target=target)
-        except OSError:
-            pass  # nobody is at home: the caller sees a closed connection
+        except (OSError, asyncio.CancelledError):
+            # Nobody is at home: the caller sees a closed connection. Or the gate is taken away, and to asyncio's streams a task
+            # that ended as cancelled is an error.
+            pass
         finally:
             await _close(writer)
             open_now.discard(talk)
