@@ -30,7 +30,7 @@ class Step:
     sort: bool = False
     """The order of its lines is nobody's promise."""
     since: float = 0.0
-    """The kubectl that has the command."""
+    """The kubectl that has the command, or asks for it what the sandbox has."""
     differs: str = ""
     """Why the words differ on the sandbox. The exit code is compared all the same, and words that are equal are an error."""
 
