@@ -92,6 +92,15 @@ class Hands:
             return type(error).__name__
         return "done"
 
+    async def counted(self, budget: str, healthy: int) -> None:
+        """Wait until the budget counts so many pods: its controller may take longer than a moment of rest."""
+        async with asyncio.timeout(30):
+            while True:
+                found = await self.client.get(POD_DISRUPTION_BUDGETS, budget, namespace=self.namespace, type=dict)
+                if found.get("status", {}).get("currentHealthy") == healthy:
+                    return
+                await asyncio.sleep(0.2)
+
     async def node(self, name: str) -> None:
         """A node that is ready and says so every second."""
         await self.make(NODES, {"metadata": {"name": name}})
@@ -167,7 +176,9 @@ async def play(life: Life, client: Client, *, clock: Clock, quiet: float) -> Tra
 
 
 def _template(image: str, **spec: Any) -> Obj:
-    return {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": image}], **spec}}
+    """A pod that no scheduler takes: lives are played side by side, and some of them make nodes."""
+    whole = {"schedulerName": "nobody", "containers": [{"name": "c", "image": image}], **spec}
+    return {"metadata": {"labels": {"app": "x"}}, "spec": whole}
 
 
 def _selecting(replicas: int, image: str, **spec: Any) -> Obj:
@@ -269,12 +280,15 @@ async def eviction(hands: Hands) -> AsyncIterator[str]:
     yield "three pods and a budget"
     yield f"evicted while pending: {await hands.evict('s-0')}"
     await hands.tell()
+    await hands.counted("b", 3)
     yield "all ready"
     yield f"one evicted: {await hands.evict('s-1')}"
     yield f"another at once: {await hands.evict('s-2')}"
     await hands.tell()
+    await hands.counted("b", 3)
     yield "ready again"
     await hands.tell(ready=False, only=2)
+    await hands.counted("b", 1)
     yield "two are not ready"
     yield f"a ready one: {await hands.evict('s-2')}"
     await hands.change(POD_DISRUPTION_BUDGETS, "b", {"spec": {"minAvailable": None, "maxUnavailable": "50%"}})
