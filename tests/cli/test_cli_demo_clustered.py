@@ -30,12 +30,24 @@ def namespaces(cluster: Sandbox) -> set[str]:
     return {name for name, _, going in (entry.partition("=") for entry in found) if name.startswith("demo-") and not going}
 
 
+def _hear() -> None:
+    """What a shell starts in the background is deaf to Ctrl-C, and so is all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["interrupted", "told to end"])
 def test_an_interrupted_story_leaves_nothing(cluster: Sandbox, tmp_path: Path, how: signal.Signals) -> None:
     """Ctrl-C, and what a job's end sends, in the middle of a story: what it made is taken away all the same."""
     command = [sys.executable, "-m", "regroup.cli", "demo", "--context", "sandbox", "--story", "recreate"]
     env = {**environment(cluster.kubeconfig), "PYTHONUNBUFFERED": "1", "TMPDIR": os.fspath(tmp_path)}
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=_hear,  # noqa: PLW1509 - one system call, before exec
+    ) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:
