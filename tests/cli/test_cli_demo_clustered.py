@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,8 +35,18 @@ def _hear() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["interrupted", "told to end"])
-def test_an_interrupted_story_leaves_nothing(cluster: Sandbox, tmp_path: Path, how: signal.Signals) -> None:
+def _ignore() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@pytest.mark.parametrize(
+    ("how", "born"),
+    [(signal.SIGINT, _hear), (signal.SIGTERM, _hear), (signal.SIGTERM, _ignore)],
+    ids=["interrupted", "told to end", "told to end in the background"],
+)
+def test_an_interrupted_story_leaves_nothing(
+    cluster: Sandbox, tmp_path: Path, how: signal.Signals, born: Callable[[], None]
+) -> None:
     """Ctrl-C, and what a job's end sends, in the middle of a story: what it made is taken away all the same."""
     command = [sys.executable, "-m", "regroup.cli", "demo", "--context", "sandbox", "--story", "recreate"]
     env = {**environment(cluster.kubeconfig), "PYTHONUNBUFFERED": "1", "TMPDIR": os.fspath(tmp_path)}
@@ -46,7 +56,7 @@ def test_an_interrupted_story_leaves_nothing(cluster: Sandbox, tmp_path: Path, h
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=_hear,  # noqa: PLW1509 - one system call, before exec
+        preexec_fn=born,  # noqa: PLW1509 - one system call, before exec
     ) as process:
         assert process.stdout is not None
         try:

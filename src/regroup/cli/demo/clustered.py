@@ -3,6 +3,8 @@
 import asyncio
 import secrets
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from rich.console import Console
 
@@ -39,7 +41,27 @@ async def play_clustered(stories: list[Story], console: Console, *, cluster: Clu
         console.print(f"The cluster at {cluster.server}, with the operator that runs in it. Time is the wall's.", soft_wrap=True)
         if hands.explanation:
             console.print(hands.explanation, soft_wrap=True)
-        # What ends a job ends this as Ctrl-C does: what was made in somebody's cluster is taken away all the same.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
         # Nobody's namespace has such a name already, so what is taken away afterwards is ours.
-        return await play(stories, Place(client, hands, clock, suffix=f"-{secrets.token_hex(3)}"), console)
+        place = Place(client, hands, clock, suffix=f"-{secrets.token_hex(3)}")
+        async with _ended_by_sigterm():
+            return await play(stories, place, console)
+
+
+@asynccontextmanager
+async def _ended_by_sigterm() -> AsyncIterator[None]:
+    """What ends a job ends this as Ctrl-C does, also where Ctrl-C itself is ignored (in a shell's background): what was made in
+    somebody's cluster is taken away. Raises ``KeyboardInterrupt`` then."""
+    task, told = asyncio.current_task(), asyncio.Event()
+
+    def end() -> None:
+        told.set()
+        if task is not None:
+            task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if told.is_set():
+            raise KeyboardInterrupt from None
+        raise
