@@ -15,7 +15,7 @@ from tests.wire.wire_servers import GET, listening, served, transport_to
 
 from regroup.wire.client import Client
 from regroup.wire.errors import ApiError, ConnectionFailed
-from regroup.wire.http import CONNECTIONS, STEADY_ROW, USER_TIMEOUT_MS
+from regroup.wire.http import CONNECTIONS, USER_TIMEOUT_MS
 from regroup.wire.kubeconfig import Identity
 from regroup.wire.resource import Resource
 from regroup.wire.transport import Request
@@ -174,38 +174,6 @@ async def test_a_stream_ends_cleanly() -> None:
         transport.stream(GET, connect_timeout=5, read_timeout=5) as stream,
     ):
         assert b"".join([piece async for piece in stream.chunks()]) == b"abc"
-
-
-@pytest.mark.parametrize("tls", [False, True])
-async def test_a_stream_that_does_not_stop_is_read_in_sips(tls: bool) -> None:
-    """A wake-up costs ten times what an event costs (anchor-figures: CPU of updates that change nothing). All arrives, in order,
-    the first pieces one by one."""
-    count = 600
-    pieces = [f"{number:04d} ".encode() for number in range(count)]
-
-    async def steady(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        for piece in pieces:
-            await response.write(piece)
-            for _ in range(10):  # turns of the loop in which the other side can take it
-                await asyncio.sleep(0)
-        return response
-
-    authority = trustme.CA()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if tls else None
-    if context is not None:
-        authority.issue_cert("127.0.0.1").configure_cert(context)
-    async with served(steady, context=context) as address:
-        url = f"https://{address}" if tls else f"http://{address}"
-        async with (
-            transport_to(url, ca=authority.cert_pem.bytes()) as transport,
-            transport.stream(GET, connect_timeout=5, read_timeout=5) as stream,
-        ):
-            read = [piece async for piece in stream.chunks()]
-
-    assert b"".join(read) == b"".join(pieces)
-    assert STEADY_ROW / 2 < len(read) < count / 2
 
 
 async def test_a_closed_transport_says_so() -> None:

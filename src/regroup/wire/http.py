@@ -34,10 +34,6 @@ IDLE_LIMIT = 45.0
 CONNECTIONS = 100
 """Requests under way at once; streams do not count."""
 READ_SIZE = 256 * 1024
-STEADY_ROW, STEADY_GAP, STEADY_PAUSE = 64, 0.01, 0.03
-"""After so many pieces in a row, each within so many seconds of the one before, a stream rests for so many seconds: to wake up
-for one event costs ten times what the event costs, so a stream that does not stop is read in sips. One failure, or one group that
-is made again, is a few pieces and never waits."""
 
 
 class HttpTransport:
@@ -171,8 +167,7 @@ class _HttpStream:
         return _lower(self._answer.headers)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        content, row, last = self._answer.content, 0, 0.0
-        time = asyncio.get_running_loop().time
+        content = self._answer.content
         while True:
             try:
                 piece = await content.readany()
@@ -183,30 +178,6 @@ class _HttpStream:
             if not piece:
                 return
             yield piece
-            now = time()
-            row, last = (row + 1 if now - last < STEADY_GAP else 0), now
-            if row >= STEADY_ROW:
-                await self._let_come(STEADY_PAUSE)
-                last = time()
-
-    async def _let_come(self, seconds: float) -> None:
-        """Read nothing for a while. What comes meanwhile is read at once afterwards."""
-        connection = self._answer.connection
-        transport = connection.transport if connection is not None else None
-        if transport is None or not transport.is_reading():
-            return
-        # Beneath TLS the socket goes on being read, one wake-up a record, until as much as that has come.
-        limits = getattr(transport, "set_read_buffer_limits", None)
-        transport.pause_reading()
-        if limits is not None:
-            limits(high=1)
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            if not transport.is_closing():
-                if limits is not None:
-                    limits()
-                transport.resume_reading()
 
     async def read(self) -> bytes:
         return b"".join([piece async for piece in self.chunks()])
