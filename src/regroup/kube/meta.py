@@ -89,6 +89,11 @@ class ObjectMeta(View, frozen=True, gc=False, kw_only=True):
         """The owner reference with ``controller: true``, if any."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
+    def controlled_by(self, uid: str) -> bool:
+        """Whether the object with this UID is the controller."""
+        controller = self.controller
+        return controller is not None and controller.uid == uid
+
     @property
     def key(self) -> str:
         """``namespace/name``, or ``name`` for what has no namespace."""

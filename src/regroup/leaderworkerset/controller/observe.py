@@ -157,8 +157,7 @@ class Observer:
         if key in known:
             return known[key]
         for found in self._stores.revisions.index(BY_LWS, f"{lws.metadata.namespace}/{lws.metadata.name}"):
-            owner = found.metadata.controller
-            if found.metadata.labels.get(REVISION) == key and owner is not None and owner.uid == lws.metadata.uid:
+            if found.metadata.labels.get(REVISION) == key and found.metadata.controlled_by(lws.metadata.uid):
                 try:
                     known[key] = revision.restore(lws, found)
                 except revision.RevisionDamaged as error:
@@ -249,8 +248,7 @@ class Observer:
         found = self._stores.services.get(key.namespace, leader.spec.subdomain or leader.metadata.name)
         if found is None:
             return ServiceState.MISSING
-        owner = found.metadata.controller
-        ours = owner is not None and owner.uid == leader.metadata.uid and not found.metadata.deleting
+        ours = found.metadata.controlled_by(leader.metadata.uid) and not found.metadata.deleting
         return ServiceState.THERE if ours else ServiceState.FOREIGN
 
     def _nodes(self, pods: Sequence[Pod], fresh: Fresh | None) -> dict[str, Node]:

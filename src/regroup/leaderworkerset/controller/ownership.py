@@ -10,8 +10,7 @@ class Taken(Exception):
 
 def is_owned(found: HasMeta, lws: LeaderWorkerSet) -> bool:
     """Whether this very LeaderWorkerSet controls ``found``."""
-    owner = found.metadata.controller
-    return owner is not None and owner.uid == lws.metadata.uid
+    return found.metadata.controlled_by(lws.metadata.uid)
 
 
 def refuse_stranger(found: HasMeta, lws: LeaderWorkerSet, *, kind: str) -> None:

@@ -25,7 +25,7 @@ class Unblocker:
     async def unblock(self, key: Key, lws: LeaderWorkerSet, deployment: Deployment) -> None:
         """Write the note as it should be, where it holds up the rollout. Raises ``ApiError``."""
         uid, by_lws = deployment.metadata.uid, self._stores.replica_sets.index(BY_LWS, f"{lws.namespace}/{lws.name}")
-        owned = [found for found in by_lws if found.metadata.controller is not None and found.metadata.controller.uid == uid]
+        owned = [found for found in by_lws if found.metadata.controlled_by(uid)]
         found = standstill.holds_up(deployment, owned)
         if found is None:
             return

@@ -9,6 +9,7 @@ from typing import Any
 from regroup.kube.meta import Condition
 from regroup.leaderworkerset.api.types import LeaderWorkerSet
 from regroup.leaderworkerset.controller.gangs import PROBE_AGAIN, Gangs, Served
+from regroup.leaderworkerset.controller.ownership import is_owned
 from regroup.leaderworkerset.controller.stores import BY_GROUP, BY_LEADERS, Stores
 from regroup.leaderworkerset.controller.telling import reference
 from regroup.leaderworkerset.keys import GROUP_INDEX, NAME, REVISION, SCHEDULING_LEVEL
@@ -96,8 +97,7 @@ class Workloads:
             return
         for found in served.pod_groups.values():
             meta = found.metadata
-            owner = meta.controller
-            if owner is None or owner.uid != lws.metadata.uid or meta.deleting:
+            if not is_owned(found, lws) or meta.deleting:
                 continue
             if self._is_needed(found, lws, current=current, replicas=replicas):
                 continue
@@ -150,16 +150,16 @@ class Workloads:
         resource = served.workload
         assert resource is not None  # noqa: S101 - the caller has looked
         for found in (await self._client.list_all(resource, namespace=lws.namespace, type=Workload)).items:
-            if _owned(found, lws) and not found.metadata.deleting:
+            if is_owned(found, lws) and not found.metadata.deleting:
                 return await self._label(lws, resource, found)
         name = wanted["metadata"]["name"]
         try:
             return await self._client.create(resource, wanted, namespace=lws.namespace, type=Workload)
         except AlreadyExists:
             found = await self._client.get(resource, name, namespace=lws.namespace, type=Workload)
-        if _owned(found, lws) and found.metadata.deleting:
+        if is_owned(found, lws) and found.metadata.deleting:
             raise _Refused(FAILED, f"Workload {name} is terminating", again=PROBE_AGAIN)
-        if not _owned(found, lws):
+        if not is_owned(found, lws):
             raise _Refused(FAILED, f"Workload {name} exists and belongs to somebody else", again=PROBE_AGAIN)
         return found
 
@@ -202,13 +202,13 @@ class Workloads:
                 found = await self._client.create(served.pod_group, body, namespace=lws.namespace, type=PodGroup)
             except AlreadyExists:
                 found = await self._client.get(served.pod_group, name, namespace=lws.namespace, type=PodGroup)
-            if not _owned(found, lws):
+            if not is_owned(found, lws):
                 raise _Refused("PodGroupCreateFailed", f"PodGroup {name} exists and belongs to somebody else", again=PROBE_AGAIN)
             if SCHEDULING_LEVEL not in found.metadata.labels or NAME not in found.metadata.labels:
                 patch = {"metadata": {"uid": found.metadata.uid, "labels": body["metadata"]["labels"]}}
                 found = await self._client.merge_patch(served.pod_group, name, patch, namespace=lws.namespace, type=PodGroup)
             self._expectations.expect_created(key, uid=found.metadata.uid, by_uid=by_uid)
-        if not _owned(found, lws):
+        if not is_owned(found, lws):
             raise _Refused("PodGroupCreateFailed", f"PodGroup {name} exists and belongs to somebody else", again=PROBE_AGAIN)
         if found.metadata.deleting or found.min_count in {None, count}:
             return
@@ -238,11 +238,6 @@ class Workloads:
         if self._told.get(key) != why:
             self._told[key] = why
             self._recorder.event(reference(lws), type="Warning", reason="FailedCreate", message=why, action=reason)
-
-
-def _owned(found: Workload | PodGroup, lws: LeaderWorkerSet) -> bool:
-    owner = found.metadata.controller
-    return owner is not None and owner.uid == lws.metadata.uid
 
 
 def _condition(status: str, reason: str, message: str) -> Condition:

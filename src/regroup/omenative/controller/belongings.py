@@ -63,8 +63,7 @@ async def change(client: Client, resource: Resource, body: Mapping[str, Any], *,
 
 def controlled(owner: HasMeta, found: HasMeta) -> bool:
     """Whether ``found`` is controlled by ``owner``."""
-    controller = found.metadata.controller
-    return controller is not None and controller.uid == owner.metadata.uid
+    return found.metadata.controlled_by(owner.metadata.uid)
 
 
 def pointer(key: str) -> str:

@@ -10,6 +10,7 @@ from regroup.kube.node import UNREACHABLE_TAINT, Node
 from regroup.kube.workloads import ControllerRevision
 from regroup.omenative.api.replica import InferenceReplica
 from regroup.omenative.configuration.settings import Settings
+from regroup.omenative.controller.belongings import controlled
 from regroup.omenative.controller.slices import EndpointSlice, by_service, routing
 from regroup.omenative.controller.stores import BY_COMPONENT, Stores, component_text
 from regroup.omenative.names import headless_service, instance_name, revision_service, stable_service
@@ -29,13 +30,15 @@ class Observer:
 
     def revisions(self, replica: InferenceReplica) -> Sequence[Revision]:
         """The replica's stored revisions, oldest first. One that is damaged is left out: it is as good as gone."""
-        found = [self._decoded(one) for one in self._of(self._stores.revisions, replica) if _owned(one, replica)]
+        found = [self._decoded(one) for one in self._of(self._stores.revisions, replica) if controlled(replica, one)]
         return sorted((one for one in found if one is not None), key=lambda one: (one.number, one.name))
 
     def pods(self, replica: InferenceReplica) -> Sequence[InstancePod]:
         """Its own pods, and orphans that carry its labels. A pod of another controller is never among them."""
         pods = self._of(self._stores.pods, replica)
-        return tuple(pod for pod in pods if _owned(pod, replica) or (pod.metadata.controller is None and pod.incarnation is None))
+        return tuple(
+            pod for pod in pods if controlled(replica, pod) or (pod.metadata.controller is None and pod.incarnation is None)
+        )
 
     def view(
         self,
@@ -120,11 +123,6 @@ def _indices(replica: InferenceReplica) -> Iterable[int]:
 
 
 def _standing(group: ObjectView, replica: InferenceReplica) -> str:
-    if not _owned(group, replica):
+    if not controlled(replica, group):
         return "foreign"
     return "terminating" if group.metadata.deleting else "ours"
-
-
-def _owned(found: InstancePod | ControllerRevision | ObjectView, replica: InferenceReplica) -> bool:
-    owner = found.metadata.controller
-    return owner is not None and owner.uid == replica.metadata.uid
