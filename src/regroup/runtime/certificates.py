@@ -81,7 +81,7 @@ class Certificates:
 
     async def _look(self, client: Client | None, *, namespace: str, secret: str) -> Bundle:
         if client is None:
-            return self._judged(self._bundle)
+            return await self._judged(self._bundle)
         return await self._from_secret(client, namespace=namespace, name=secret)
 
     def use_files(self, *, certificate: Path, key: Path) -> None:
@@ -112,7 +112,7 @@ class Certificates:
             except NotFound:
                 current = None
             stored = _from_data((current or {}).get("data") or {})
-            wanted = self._judged(stored)
+            wanted = await self._judged(stored)
             if wanted == stored:
                 return wanted
             new = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": name, "namespace": namespace}}
@@ -130,11 +130,12 @@ class Certificates:
             return wanted
         raise WireError(f"the Secret {namespace}/{name} keeps changing under us")
 
-    def _judged(self, bundle: Bundle | None) -> Bundle:
+    async def _judged(self, bundle: Bundle | None) -> Bundle:
         """``bundle`` itself while it is good, else what shall take its place."""
         now, known = self._clock.now(), self._verdict
         if known is None or known.bundle != bundle or not known.since <= now <= known.until:
-            known = self._verdict = ask(Question(bundle, self._names, now))
+            # In a thread: the process may take its time, and the lease has to be renewed meanwhile.
+            known = self._verdict = await asyncio.to_thread(ask, Question(bundle, self._names, now))
         return known.bundle
 
     def _use(self, bundle: Bundle) -> None:
