@@ -9,8 +9,10 @@ import pytest
 
 from regroup.cli.errors import EXIT_CLUSTER, EXIT_FAILED, EXIT_USAGE, cluster_failure
 from regroup.cli.main import COMMANDS, main
+from regroup.cli.run import _failure
 from regroup.wire import yamlish
 from regroup.wire.errors import ConnectionFailed, api_error
+from regroup.wire.kubeconfig import ClusterAccess
 
 SERVER = "https://10.0.0.1:6443"
 
@@ -179,3 +181,12 @@ def test_a_lost_connection_names_the_server() -> None:
     """The cause is kept in the sentence."""
     failure = cluster_failure(ConnectionFailed("connection refused"), server=SERVER, doing="x")
     assert str(failure) == f"cannot reach the API server at {SERVER}: connection refused"
+
+
+def test_what_no_other_address_helps_against_is_not_told_to_try_one() -> None:
+    """A hint is what to do about it: another port for one that is taken, none where certificates cannot be made."""
+    cluster = ClusterAccess(server=SERVER, source="a test")
+    assert _failure(OSError(98, "address in use"), cluster).hints
+    failed = _failure(OSError("certificates could not be judged: no memory"), cluster)
+    assert str(failed) == "cannot serve: certificates could not be judged: no memory"
+    assert not failed.hints

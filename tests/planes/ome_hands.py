@@ -221,10 +221,13 @@ def runtime_manifest(name: str = "stub", **spec: Any) -> dict[str, Any]:
     }
 
 
-def gang_runtime(name: str = "gang", *, workers: int = 3) -> dict[str, Any]:
-    """A runtime whose engine is a leader and workers (F3)."""
+def gang_runtime(name: str = "gang", *, workers: int = 3, apart: bool = False) -> dict[str, Any]:
+    """A runtime whose engine is a leader and workers (F3); ``apart``: each on a node of its own."""
     container = {"name": keys.MAIN_CONTAINER, "image": "server:1"}
-    config = {"leader": {"runner": container}, "worker": {"size": workers, "runner": container}}
+    others = {"labelSelector": {"matchLabels": {keys.COMPONENT: "engine"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [others]}}
+    pod = {"runner": container, **({"affinity": affinity} if apart else {})}
+    config = {"leader": pod, "worker": {**pod, "size": workers}}
     return runtime_manifest(name, engineConfig=config)
 
 

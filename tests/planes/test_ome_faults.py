@@ -13,9 +13,11 @@ SETTLED = 3
 """Seconds after which a crash is surely later than the second in which the Instance became Ready (9.34)."""
 
 
-async def start(plane: Plane, *, instances: int = 1, workers: int = 1, policy: str | None = None, timeout: str = "") -> Ome:
+async def start(
+    plane: Plane, *, instances: int = 1, workers: int = 1, policy: str | None = None, timeout: str = "", apart: bool = False
+) -> Ome:
     ome = Ome(plane)
-    body = gang_runtime("gang", workers=workers)
+    body = gang_runtime("gang", workers=workers, apart=apart)
     await plane.client.apply(CLUSTER_SERVING_RUNTIMES, "gang", body, field_manager="kubectl")
     lifecycle = {"instanceReadyTimeout": timeout} if timeout else None
     await ome.apply(service_manifest(runtime="gang", instances=instances, policy=policy, lifecycle=lifecycle))
@@ -108,7 +110,7 @@ async def test_a_silent_node_is_waited_for(plane: Plane) -> None:
     """C65: a worker's node stops reporting: no pod is forced, no new one is made beside the old, and the deadline fails the
     Instance. Once the node is gone and a reset asks for it, it is made anew."""
     async with plane:
-        ome = await start(plane, timeout="60s")
+        ome = await start(plane, timeout="60s", apart=True)
         before = await ome.pods()
         worker = before[ome.pod_name(0, "worker")]
         node = worker.spec.node_name

@@ -176,7 +176,8 @@ def _failure(error: BaseException, cluster: ClusterAccess) -> CommandFailed:
             # asyncio's message names the address; strerror alone does not.
             files = error.filename is not None
             hint = "is it the right --certificate-dir?" if files else "choose another --host, --webhook-port or --metrics-port"
-            return CommandFailed(f"cannot serve: {error}", hints=[hint])
+            # Without a number it is not the system's: certificates could not be made, which no address helps against.
+            return CommandFailed(f"cannot serve: {error}", hints=[] if error.errno is None else [hint])
         case _:
             # Not foreseen: whoever reads the log needs to see where.
             structlog.get_logger("operator").error("the operator died", exc_info=error)
