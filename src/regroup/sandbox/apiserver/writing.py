@@ -217,7 +217,7 @@ class Writer:
                 raise Failure(409, "Conflict", str(error), details={"causes": error.causes}) from error
             except fields.ApplyError as error:
                 raise Failure(error.code, error.reason, str(error)) from error
-            return self._decoded(context, applied)
+            return self._decoded(context, applied, nulls=True)
 
         return change
 
@@ -287,8 +287,9 @@ class Writer:
             judged = replace(definition.resource, group="") if is_event(definition.resource) else definition.resource
             raise failures.invalid(judged, obj["metadata"].get("name", ""), errors)
 
-    def _decoded(self, context: WriteContext, body: Obj, *, patch: bool = False) -> Obj:
-        """The object as its kind reads it. Raises ``Failure`` for wrong types, and for what ``fieldValidation`` forbids."""
+    def _decoded(self, context: WriteContext, body: Obj, *, patch: bool = False, nulls: bool = False) -> Obj:
+        """The object as its kind reads it; with ``nulls`` also those that validation will refuse. Raises ``Failure`` for wrong
+        types, and for what ``fieldValidation`` forbids."""
         resource = context.served.resource
         try:
             _check_kind(context.served, body)
@@ -303,7 +304,7 @@ class Writer:
                 codec.encode(body).decode(), f"strict decoding error: {_unknown_texts(sorted(unknown))}"
             )
         _unknown_fields(context, unknown)
-        return obj
+        return obj if nulls else context.served.definition.without_nulls(obj)
 
     def _check_namespace(self, context: WriteContext, obj: Mapping[str, Any]) -> None:
         """New objects need a namespace that is there to stay. Raises ``Failure``."""

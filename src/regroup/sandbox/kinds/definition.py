@@ -35,6 +35,10 @@ def _valid(_: Obj, __: Obj | None) -> Sequence[FieldError]:
     return ()
 
 
+def _same(obj: Obj) -> Obj:
+    return obj
+
+
 def _as_it_is(obj: Obj) -> tuple[Obj, list[str]]:
     return obj, []
 
@@ -70,6 +74,8 @@ class KindDefinition:
     """The object as the server keeps it, and the paths that nobody knows. Raises ``schema.decoding.DecodeFailure``."""
     prepare: Callable[[Obj, Obj | None], None] = _unprepared
     """``(new, old)``: sets in place, after defaults, what is the server's own: first status, addresses, built-in admission."""
+    without_nulls: Callable[[Obj], Obj] = _same
+    """What is read, without the nulls that mean nothing. What server-side apply comes to is not read again: it keeps them."""
     default: Callable[[Obj], None] = _nothing
     validate: Callable[[Obj, Obj | None], Sequence[FieldError]] = _valid
     """``(new, old)``; old is None on create."""

@@ -48,6 +48,7 @@ def _definition(spec: Obj, version: Obj) -> KindDefinition:
         schema=_with_meta(schema),
         columns=custom_columns(version.get("additionalPrinterColumns")),
         decode=partial(_decode, schema),
+        without_nulls=partial(_without_nulls, schema),
         default=partial(_default, schema),
         validate=partial(_validate, schema, paths),
         field_selectors={
@@ -131,9 +132,13 @@ def _embedded(value: Any, schema: Schema, path: str) -> Iterator[str]:
             yield from _embedded(entry, schema["items"], f"{path}[{number}]")
 
 
+def _without_nulls(schema: Schema, obj: Obj) -> Obj:
+    kept: Obj = structural.without_nulls(obj, schema)
+    return kept
+
+
 def _default(schema: Schema, obj: Obj) -> None:
     filled = deepcopy(obj)  # parts of the object may be shared with a stored one
-    structural.drop_nulls(filled, schema)
     structural.default(filled, schema)
     obj.clear()
     obj.update(filled)

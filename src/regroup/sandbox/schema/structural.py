@@ -57,19 +57,21 @@ def default(value: Any, schema: Schema) -> None:
             default(entry, items)
 
 
-def drop_nulls(value: Any, schema: Schema) -> None:
-    """Drop nulls of fields that are not nullable, in place, as a server does before it validates."""
+def without_nulls(value: Any, schema: Schema) -> Any:
+    """The value without nulls of fields that are not nullable, as a server reads it; itself where there are none."""
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
-        for name in list(value):
+        kept = {}
+        for name, entry in value.items():
             child = properties.get(name) or {}
-            if value[name] is None and child and not child.get("nullable"):
-                del value[name]
-            else:
-                drop_nulls(value[name], child)
-    elif isinstance(value, list):
-        for entry in value:
-            drop_nulls(entry, schema.get("items") or {})
+            if entry is not None or not child or child.get("nullable"):
+                kept[name] = without_nulls(entry, child)
+        same = len(kept) == len(value) and all(kept[name] is entry for name, entry in value.items())
+        return value if same else kept
+    if isinstance(value, list):
+        entries = [without_nulls(entry, schema.get("items") or {}) for entry in value]
+        return value if all(new is old for new, old in zip(entries, value, strict=True)) else entries
+    return value
 
 
 def unevaluated(schema: Schema, path: str = "") -> list[str]:
