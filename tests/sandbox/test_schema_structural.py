@@ -18,9 +18,12 @@ TYPES = '"array", "boolean", "integer", "number", "object", "string"'
 QUADRATIC = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
 
 
-def messages(spec: dict[str, Any]) -> list[str]:
+def messages(spec: dict[str, Any], *, applied: bool = False) -> list[str]:
+    """The way of an object that is created, or of what an apply comes to."""
     kind = definitions(crd())[0]
     obj, _ = kind.decode(widget(spec))
+    if not applied:
+        obj = kind.without_nulls(obj)
     kind.default(obj)
     return [error.message() for error in kind.validate(obj, None)]
 
@@ -67,10 +70,12 @@ def test_values_are_judged_in_the_servers_words(spec: dict[str, Any], expected: 
 
 
 def test_required_and_null() -> None:
-    """A null of a field that is not nullable counts as absent."""
+    """A null of a field that is not nullable counts as absent; where it was applied it is refused."""
     assert messages({}) == ["spec.req: Required value"]
     assert messages({"req": None}) == ["spec.req: Required value"]
     assert messages({"req": "a", "str": None}) == []
+    refused = 'spec.str: Invalid value: "null": spec.str in body must be of type string: "null"'
+    assert messages({"req": "a", "str": None}, applied=True) == [refused]
 
 
 def test_pruning_names_what_goes_and_keeps_what_is_preserved() -> None:
