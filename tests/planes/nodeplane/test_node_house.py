@@ -52,7 +52,11 @@ def test_leftovers_are_told(cache: Path, capsys: pytest.CaptureFixture[str]) -> 
     gone = subprocess.Popen(["true"])
     gone.wait()
     (cache / "houses" / f"{gone.pid}-abc").mkdir(parents=True)
-    with subprocess.Popen([sys.executable, "-c", "input()", "tests.planes.nodeplane"], stdin=subprocess.PIPE) as living:
+    program = [sys.executable, "-c", "print(flush=True); input()", "tests.planes.nodeplane"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living:
+        # In the very moment of its start a process has no command line yet.
+        assert living.stdout is not None
+        living.stdout.readline()
         (cache / "houses" / f"{living.pid}-abc").mkdir()
         house.tell_leftovers()
     told = capsys.readouterr().err
