@@ -26,6 +26,7 @@ from regroup.leaderworkerset.groups.decisions import (
     Skip,
     Stay,
     Wait,
+    needs_fresh_reads,
 )
 from regroup.leaderworkerset.groups.failure import Absorbed
 from regroup.leaderworkerset.keys import ABSORBED_RESTARTS, CLEANUP_FINALIZER, EXHAUSTED, RECOVER, RECREATE_PENDING
@@ -89,7 +90,7 @@ def test_recreation_names_leader_cause_and_every_failure() -> None:
     assert decision.leader == PodId("demo-0", "uid-0-0")
     assert decision.count is None, "no counter is kept when neither feature is set (70)"
     assert len(decision.facts) == 2
-    assert not decision.confirm, "the deletion's UID precondition finds what a read would"
+    assert not needs_fresh_reads(decision), "the deletion's UID precondition finds what a read would"
 
 
 class TestBudget:
@@ -108,7 +109,7 @@ class TestBudget:
         decision = decide(view(workers=(pod(1), pod(2, deleted=3)), rules=budget(3), count=1), NOW)
         assert isinstance(decision, Recreate)
         assert decision.count == 2
-        assert decision.confirm, "limit and leader are read again before anything is counted (5.2 step 6, 8.4)"
+        assert needs_fresh_reads(decision), "limit and leader are read again before anything is counted (5.2 step 6, 8.4)"
 
     def test_counted_already(self) -> None:
         """Behaviour 85: a crash between persist and delete neither counts twice nor forgets, even at the limit."""

@@ -14,7 +14,6 @@ from regroup.leaderworkerset.admission.webhook import (
     MUTATE_LWS,
     MUTATE_POD,
     VALIDATE_LWS,
-    json_patch,
     register,
     webhook_configurations,
 )
@@ -138,24 +137,6 @@ async def test_a_pod_that_cannot_be_a_member_is_refused() -> None:
     answer = await _review(MUTATE_POD, pod_dict("demo", index="0"))
     assert not answer["allowed"]
     assert "metadata.name: Invalid value: 'demo'" in answer["status"]["message"]
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ({"a": 1}, {"a": 1}),
-        ({}, {"a/b~c": {"x": [1]}}),
-        ({"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"c": 3}}),
-        ({"a": [1, 2]}, {"a": [2]}),
-        ({"a": {"b": 1}}, {"a": None}),
-        ({"a": None}, {"a": {"b": 1}}),
-        ({"a": {}}, {"a": {"leaderworkerset.sigs.k8s.io/x": "y"}}),
-    ],
-)
-def test_json_patch_leads_from_old_to_new(old: dict[str, Any], new: dict[str, Any]) -> None:
-    """RFC 6902, applied by somebody else's library."""
-    assert jsonpatch.apply_patch(old, json_patch(old, new)) == new
-    assert json_patch(new, new) == []
 
 
 def _webhooks(**how: Any) -> list[dict[str, Any]]:

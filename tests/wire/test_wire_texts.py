@@ -1,5 +1,6 @@
 """Selectors, patches, quantities and YAML: texts that other programs write, read as Kubernetes reads them."""
 
+import json
 from copy import deepcopy
 from decimal import Decimal
 from typing import Any
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regroup.wire.codec import format_quantity, parse_quantity
-from regroup.wire.patches import PatchError, apply_json_patch, apply_merge_patch
+from regroup.wire.patches import PatchError, apply_json_patch, apply_merge_patch, json_patch, pointer
 from regroup.wire.selectors import SelectorError, from_object, parse_field_selector, parse_label_selector
 from regroup.wire.yamlish import YamlError, dump, load_documents
 
@@ -21,6 +22,8 @@ documents = st.recursive(
     max_leaves=8,
 )
 
+maps = st.dictionaries(st.text("ab~/", max_size=2), documents, max_size=3)
+
 
 @given(documents, documents)
 def test_json_patches_agree_with_a_library(old: Any, new: Any) -> None:
@@ -28,6 +31,28 @@ def test_json_patches_agree_with_a_library(old: Any, new: Any) -> None:
     operations = list(jsonpatch.make_patch(old, new))
 
     assert apply_json_patch(old, operations) == new
+
+
+@given(maps, maps)
+def test_a_difference_leads_from_one_object_to_the_other(old: Any, new: Any) -> None:
+    """RFC 6902: what admission answers with makes the new object of the old one, here and in another implementation."""
+    operations = json_patch(old, new)
+
+    made = apply_json_patch(old, operations)
+    assert same(made, new), "also where Python takes 1 for True"
+    assert same(jsonpatch.apply_patch(old, operations), new)
+    assert not json_patch(old, deepcopy(old))
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal as JSON, whatever the order of keys."""
+    return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
+
+
+def test_keys_of_any_text_have_a_pointer() -> None:
+    """RFC 6901 3: ``~`` and ``/`` in a key are escaped, in this order."""
+    assert pointer("metadata", "labels", "ome.io/a~1") == "/metadata/labels/ome.io~1a~01"
+    assert pointer() == ""
 
 
 def test_a_failing_patch_changes_nothing() -> None:

@@ -8,6 +8,8 @@ from regroup.wire import codec
 
 OPERATIONS_LIMIT = 10_000
 """Operations of one patch that are taken, as a real API server."""
+Operation = dict[str, Any]
+"""One operation of a JSON patch."""
 _VALUED = frozenset({"add", "replace"})
 COPIES_LIMIT = 3 * 1024 * 1024
 """Bytes of JSON that the copies of one patch may make together: a few operations can double a document over and over."""
@@ -55,7 +57,7 @@ def apply_json_patch(document: Any, operations: Sequence[Mapping[str, Any]], *, 
         for position, operation in enumerate(operations):
             try:
                 if operation["op"] == "copy":
-                    copied += len(codec.encode(_value(result, _pointer(operation["from"]))))
+                    copied += len(codec.encode(_value(result, _parts(operation["from"]))))
                     if copied > COPIES_LIMIT:
                         raise PatchError(f"operation {position}: the copies of the patch exceed {COPIES_LIMIT} bytes")
                 full = {"value": None, **operation} if lenient and operation["op"] in _VALUED else operation
@@ -68,7 +70,7 @@ def apply_json_patch(document: Any, operations: Sequence[Mapping[str, Any]], *, 
 
 
 def _apply(document: Any, operation: Mapping[str, Any], *, lenient: bool) -> Any:
-    path = _pointer(operation["path"])
+    path = _parts(operation["path"])
     match operation["op"]:
         case "add":
             return _add(document, path, deepcopy(operation["value"]))
@@ -79,13 +81,13 @@ def _apply(document: Any, operation: Mapping[str, Any], *, lenient: bool) -> Any
                 return deepcopy(operation["value"])
             return _replace(document, path, deepcopy(operation["value"]), lenient=lenient)
         case "move":
-            source = _pointer(operation["from"])
+            source = _parts(operation["from"])
             if path[: len(source)] == source and len(path) > len(source):
                 raise PatchError(f"cannot move {operation['from']} into itself")
             document, value = _remove(document, source)
             return _add(document, path, value)
         case "copy":
-            return _add(document, path, deepcopy(_value(document, _pointer(operation["from"]))))
+            return _add(document, path, deepcopy(_value(document, _parts(operation["from"]))))
         case "test":
             _test(document, path, operation)
             return document
@@ -114,7 +116,31 @@ def _equal(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _pointer(text: str) -> list[str]:
+def json_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
+    """The operations that make ``new`` of ``old``, as ``apply_json_patch`` takes them. Lists are replaced as a whole."""
+    return _differences(old, new, "")
+
+
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> list[Operation]:
+    operations: list[Operation] = [{"op": "remove", "path": path + pointer(key)} for key in old if key not in new]
+    for key, value in new.items():
+        here = path + pointer(key)
+        if key not in old:
+            operations.append({"op": "add", "path": here, "value": value})
+        elif isinstance(value, Mapping) and isinstance(old[key], Mapping):
+            operations += _differences(old[key], value, here)
+        elif value is not old[key] and not _equal(value, old[key]):
+            operations.append({"op": "replace", "path": here, "value": value})
+    return operations
+
+
+def pointer(*parts: str) -> str:
+    """The JSON pointer (RFC 6901) that leads through ``parts``."""
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def _parts(text: str) -> list[str]:
+    """The keys and positions that a JSON pointer leads through."""
     if text == "":
         return []
     if not text.startswith("/"):

@@ -20,6 +20,7 @@ from regroup.leaderworkerset.keys import GROUP, LEADERWORKERSETS
 from regroup.leaderworkerset.objects.gang import Provider
 from regroup.runtime.admission import AdmissionRequest, AdmissionResponse, AdmissionServer, allowed, denied, patched
 from regroup.runtime.webhooks import Reach, configuration, rule
+from regroup.wire.patches import json_patch
 
 MUTATE_LWS = "/mutate-lws"
 VALIDATE_LWS = "/validate-lws"
@@ -30,7 +31,6 @@ _KEY_LENGTH = 16
 _DOMAIN = "regroup.dev"
 
 Configuration = dict[str, Any]
-Operation = dict[str, Any]
 
 
 def register(server: AdmissionServer, *, rng: random.Random | None = None, provider: Provider = Provider.NONE) -> None:
@@ -110,28 +110,6 @@ def webhook_configurations(
     ]
     validating = [reach.webhook(f"validate.leaderworkerset.{_DOMAIN}", path=VALIDATE_LWS, rules=[lws_rule])]
     return [configuration("Mutating", name=name, webhooks=mutating), configuration("Validating", name=name, webhooks=validating)]
-
-
-def json_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
-    """RFC 6902 operations that make ``new`` of ``old``. Lists are replaced as a whole."""
-    return _differences(old, new, "")
-
-
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> list[Operation]:
-    operations: list[Operation] = [{"op": "remove", "path": _pointer(path, key)} for key in old if key not in new]
-    for key, value in new.items():
-        here = _pointer(path, key)
-        if key not in old:
-            operations.append({"op": "add", "path": here, "value": value})
-        elif isinstance(value, Mapping) and isinstance(old[key], Mapping):
-            operations += _differences(old[key], value, here)
-        elif value != old[key]:
-            operations.append({"op": "replace", "path": here, "value": value})
-    return operations
-
-
-def _pointer(path: str, key: str) -> str:
-    return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
 
 
 def _deprecations(obj: Mapping[str, Any]) -> list[str]:

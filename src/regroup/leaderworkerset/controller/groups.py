@@ -24,7 +24,17 @@ from regroup.leaderworkerset.controller.tallies import Tallies
 from regroup.leaderworkerset.controller.target import Target
 from regroup.leaderworkerset.groups import pacing
 from regroup.leaderworkerset.groups.decide import RETAINED, decide
-from regroup.leaderworkerset.groups.decisions import Admit, CreateWorkers, Decision, Defer, Force, PodId, Stay, Wait
+from regroup.leaderworkerset.groups.decisions import (
+    Admit,
+    CreateWorkers,
+    Decision,
+    Defer,
+    Force,
+    PodId,
+    Stay,
+    Wait,
+    needs_fresh_reads,
+)
 from regroup.leaderworkerset.keys import GATE, LEADERWORKERSETS
 from regroup.leaderworkerset.status.facts import is_ready, summarize
 from regroup.leaderworkerset.view import GroupKey, GroupView, is_hash_key
@@ -110,7 +120,7 @@ class GroupLooks:
             self._rejections.over(key)
         decision = decide(view, now)
         lws = self._stores.lws.get(key.namespace, key.lws)
-        if decision.confirm:
+        if needs_fresh_reads(decision):
             fresh = await self._read(view, decision)
             if _uid(fresh.leader) != _uid(view.leader):
                 # Gone or replaced: what was judged does not exist any more (5.2 step 6). The cache will show it.

@@ -15,12 +15,11 @@ from regroup.leaderworkerset.keys import CLEANUP_FINALIZER, GATE, GATED_DELETION
 from regroup.runtime.clock import timestamp
 from regroup.wire.client import Client
 from regroup.wire.errors import Conflict, Forbidden, Invalid, NotFound
+from regroup.wire.patches import Operation, pointer
 
 _ATTEMPTS = 5
 _MESSAGE = 512
 """Characters of a condition's message."""
-
-Op = Mapping[str, Any]
 
 
 class Overtaken(Exception):
@@ -42,7 +41,7 @@ async def lift_gate(client: Client, pod: Pod) -> Pod:
     meta = pod.metadata
     place = next(index for index, gate in enumerate(pod.spec.scheduling_gates) if gate.name == GATE)
     path = f"/spec/schedulingGates/{place}"
-    ops: list[Op] = [
+    ops: list[Operation] = [
         _same(PodId(meta.name, meta.uid)),
         {"op": "test", "path": f"{path}/name", "value": GATE},
         {"op": "remove", "path": path},
@@ -116,7 +115,7 @@ async def let_go(client: Client, pod: PodId, *, namespace: str, drop: Sequence[s
             return
         place = list(found.metadata.finalizers).index(CLEANUP_FINALIZER)
         path = f"/metadata/finalizers/{place}"
-        ops: list[Op] = [
+        ops: list[Operation] = [
             _same(pod),
             *({"op": "remove", "path": _annotation(key)} for key in drop if key in found.metadata.annotations),
             {"op": "test", "path": path, "value": CLEANUP_FINALIZER},
@@ -141,9 +140,9 @@ async def _read(client: Client, pod: PodId, *, namespace: str) -> Pod | None:
     return found if found.metadata.uid == pod.uid else None
 
 
-def _same(pod: PodId) -> Op:
+def _same(pod: PodId) -> Operation:
     return {"op": "test", "path": "/metadata/uid", "value": pod.uid}
 
 
 def _annotation(key: str) -> str:
-    return "/metadata/annotations/" + key.replace("~", "~0").replace("/", "~1")
+    return pointer("metadata", "annotations", key)

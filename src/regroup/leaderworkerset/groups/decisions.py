@@ -33,11 +33,6 @@ class Decision:
     """Look again then even if nothing changes; None: only when something does."""
 
     @property
-    def confirm(self) -> bool:
-        """Taken again on fresh reads of the leader and the LeaderWorkerSet before anything is written (8.4)."""
-        return False
-
-    @property
     def name(self) -> str:
         return type(self).__name__
 
@@ -94,13 +89,6 @@ class Recreate(Decision):
     count: int | None = None
     """What the restart counter is to hold before the deletion; None where none is kept."""
 
-    @property
-    def confirm(self) -> bool:
-        """Not where nothing is counted and a worker failed: all that is written is a deletion, and its UID precondition finds
-        in the same moment what a read of the leader would (5.2 steps 6 and 14). A read is what the deletion would wait for. A
-        leader that failed itself may be on its way already, by its own set."""
-        return self.count is not None or self.failure is None or self.failure.uid == self.leader.uid
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhaust(Decision):
@@ -114,10 +102,6 @@ class Exhaust(Decision):
     delete: bool
     failure: Failure | None = None
 
-    @property
-    def confirm(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recover(Decision):
@@ -125,10 +109,6 @@ class Recover(Decision):
 
     leader: PodId
     pods: Sequence[PodId]
-
-    @property
-    def confirm(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,10 +126,6 @@ class Force(Decision):
 
     pod: PodId
     node: str
-
-    @property
-    def confirm(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,3 +185,20 @@ class RemoveWorkers(Decision):
     set_uid: str
     leader_uid: str = ""
     """Also tell all workers of this leader to end at once; empty: leave that to garbage collection."""
+
+
+def needs_fresh_reads(decision: Decision) -> bool:
+    """Whether it is taken again on fresh reads of the leader and the LeaderWorkerSet before anything is written
+    (spec/leaderworkerset.md 8.4)."""
+    match decision:
+        case Exhaust() | Recover() | Force():
+            return True
+        case Recreate(count=None, failure=Failure(uid=failed)):
+            # Nothing is counted, so all that is written is a deletion. Where a worker failed, the deletion's UID precondition
+            # finds in the same moment what a read of the leader would (5.2 steps 6 and 14), and need not wait for one. A leader
+            # that failed itself may be on its way already, by its own set.
+            return failed == decision.leader.uid
+        case Recreate():
+            return True
+        case _:
+            return False

@@ -11,7 +11,7 @@ import msgspec
 from regroup.kube.meta import ObjectView, find_condition
 from regroup.kube.resources import PODS
 from regroup.omenative.api.replica import InferenceReplica
-from regroup.omenative.controller.belongings import controlled, pointer
+from regroup.omenative.controller.belongings import controlled
 from regroup.omenative.controller.stores import BY_COMPONENT, ReplicaKey, Stores, component_text
 from regroup.omenative.engine.refusals import NAME_TAKEN, classify
 from regroup.omenative.keys import (
@@ -43,6 +43,7 @@ from regroup.runtime.clock import Clock, timestamp
 from regroup.runtime.expectations import Expectations
 from regroup.wire.client import Client
 from regroup.wire.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound, WireError
+from regroup.wire.patches import pointer
 
 _AT_ONCE = 16
 """Instances that are worked on at the same time."""
@@ -257,7 +258,7 @@ class Actor:
                 {"op": "test", "path": f"{path}/name", "value": name},
                 {"op": "replace", "path": f"{path}/image", "value": image},
             ]
-        ops += [{"op": "add", "path": f"/metadata/labels/{pointer(key)}", "value": value} for key, value in action.labels]
+        ops += [{"op": "add", "path": pointer("metadata", "labels", key), "value": value} for key, value in action.labels]
         try:
             written = await self._client.json_patch(PODS, action.name, ops, namespace=replica.namespace, type=InstancePod)
         except Invalid as error:
@@ -275,7 +276,7 @@ class Actor:
             self._expectations.expect_created(_key(replica), uid=made.metadata.uid, by_uid=store.by_uid)
 
     async def _drop_annotation(self, action: DropAnnotation, replica: InferenceReplica) -> None:
-        path = f"/metadata/annotations/{pointer(action.key)}"
+        path = pointer("metadata", "annotations", action.key)
         ops = [
             {"op": "test", "path": "/metadata/uid", "value": replica.metadata.uid},
             {"op": "test", "path": path, "value": action.value},

@@ -8,6 +8,7 @@ from regroup.kube.meta import HasMeta, ObjectView, OwnerReference
 from regroup.omenative.keys import INFERENCE_REPLICAS
 from regroup.wire.client import Client
 from regroup.wire.errors import AlreadyExists, Conflict
+from regroup.wire.patches import pointer
 from regroup.wire.resource import Resource
 
 
@@ -56,7 +57,7 @@ async def change(client: Client, resource: Resource, body: Mapping[str, Any], *,
         if not have:
             ops.append(_set(f"/metadata/{field}", wanted))
             continue
-        ops += [_set(f"/metadata/{field}/{pointer(key)}", value) for key, value in wanted.items()]
+        ops += [_set(pointer("metadata", field, key), value) for key, value in wanted.items()]
     ops += [_set(f"/spec/{field}", value) for field, value in body["spec"].items()]
     return await client.json_patch(resource, name, ops, namespace=meta.namespace, type=ObjectView)
 
@@ -64,11 +65,6 @@ async def change(client: Client, resource: Resource, body: Mapping[str, Any], *,
 def controlled(owner: HasMeta, found: HasMeta) -> bool:
     """Whether ``found`` is controlled by ``owner``."""
     return found.metadata.controlled_by(owner.metadata.uid)
-
-
-def pointer(key: str) -> str:
-    """``key`` as a part of a JSON pointer."""
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _set(path: str, value: Any) -> dict[str, Any]:
