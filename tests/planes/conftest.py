@@ -24,8 +24,11 @@ ON_SOCKETS = frozenset(
         "test_deleting_it_deletes_everything",
         "test_killed_at_every_write",
         "test_refusals_name_the_field",
+        "test_names_are_refused_or_work",
         "test_scale_through_the_subresource",
         "test_the_status_tells_the_loss",
+        "test_what_is_refused_and_why",
+        "test_what_is_taken",
     }
 )
 """The tests that run on the sandbox's sockets as well, which cost real time: what differs there is the way of a request."""

@@ -220,6 +220,11 @@ class Plane(ABC):
         itself is meant (``exact``)."""
         await asyncio.sleep(seconds)
 
+    async def age(self, seconds: float) -> None:
+        """Make all that is there so much older in the operator's eyes: the sandbox's time passes. Planes in real time put the
+        operator's clock forward, which every rule about ages reads; timers that run do not fire earlier for it."""
+        await asyncio.sleep(seconds)
+
     # -- looking
 
     async def lws(self, name: str = "demo") -> LeaderWorkerSet:

@@ -9,6 +9,7 @@ import random
 import socket
 from abc import abstractmethod
 from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.planes.gate import gate
@@ -58,6 +59,16 @@ _INSTALLED = {
 }
 
 
+class ForwardClock(SystemClock):
+    """The machine's clock, put forward."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta(0)
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
 class SocketPlane(Plane):
     """The operator as its own client of an API server on a socket. Times are the world's."""
 
@@ -69,6 +80,7 @@ class SocketPlane(Plane):
 
     def __init__(self, *, nodes: int, seed: int, settings: Settings | None) -> None:
         super().__init__(clock=SystemClock())
+        self._operators_clock = ForwardClock()
         self._nodes = nodes
         self._rng = random.Random(seed)
         self._settings = settings or Settings(node_loss_grace=NODE_LOSS_GRACE)
@@ -86,10 +98,19 @@ class SocketPlane(Plane):
     async def sleep(self, seconds: float, *, exact: bool = False) -> None:
         await asyncio.sleep(seconds if exact else min(seconds, self.quiet))
 
+    async def age(self, seconds: float) -> None:
+        self._operators_clock.ahead += timedelta(seconds=seconds)
+
     async def start_operator(self) -> None:
-        client = Client(RecordingTransport(HttpTransport(self.access(self.token)), self), user_agent="regroup")
-        self._operator = await self._started(client, identity="test", leader_elect=False)
+        self._operator = await self._started(self._operators_client(), identity="test", leader_elect=False)
         await self._end_standby()
+
+    async def start_candidate(self, identity: str) -> asyncio.Task[None]:
+        """One more operator, which serves its webhooks and leads when it gets the lease. The caller ends it."""
+        return await self._started(self._operators_client(), identity=identity, leader_elect=True)
+
+    def _operators_client(self) -> Client:
+        return Client(RecordingTransport(HttpTransport(self.access(self.token)), self), user_agent="regroup")
 
     async def stop_operator(self) -> None:
         if self._operator is None:
@@ -142,7 +163,7 @@ class SocketPlane(Plane):
             scheduler_provider=self._settings.scheduler_provider,
             config_namespace=HOME,
         )
-        operator = Operator(client, config=config, clock=self.clock, rng=self._rng)
+        operator = Operator(client, config=config, clock=self._operators_clock, rng=self._rng)
         task = asyncio.create_task(operator.run(), name=identity)
         if leader_elect:
             await self.wait_for(lambda: task.done() or self._registered(door), timeout=30, what="the standby is registered")
