@@ -3,6 +3,8 @@
 import pytest
 from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_template
 
+from regroup.kube.resources import PODS
+
 POLICY = "RecreateGroupAfterStart"
 
 
@@ -88,6 +90,45 @@ async def test_a_worker_without_a_place(plane: Plane) -> None:
         (event,) = await plane.events("GroupUnschedulable")
         assert (event.type, event.regarding, event.related) == ("Warning", "LeaderWorkerSet/demo", "Pod/demo-0-1")
         assert "demo-0-2" in event.note
+
+
+async def test_a_scheduling_gate_is_no_lack_of_room(plane: Plane) -> None:
+    """Behaviour 56: workers behind somebody's gate are starting: restarts are skipped, nobody is told that the group cannot be
+    placed, and nothing is made up for when the gate is lifted; the group is guarded again from then on."""
+    async with plane:
+        gated = pod_template(schedulingGates=[{"name": "example.com/quota"}])
+        await plane.apply(lws_manifest(policy=POLICY, worker=gated, leader=pod_template()))
+
+        async def leader_runs() -> bool:
+            pods = await plane.pods()
+            return len(pods) == 3 and pods["demo-0"].phase == "Running"
+
+        await plane.wait_for(leader_runs)
+        old = await plane.uids()
+        for name in group_names()[1:]:
+            condition = (await plane.pods())[name].scheduled
+            assert condition is not None
+            assert (condition.status, condition.reason) == ("False", "SchedulingGated")
+        await plane.faults.crash(NAMESPACE, "demo-0")
+
+        async def restarted() -> bool:
+            return await restarts(plane, "demo-0") >= 1
+
+        await plane.wait_for(restarted, timeout=40)
+        await plane.sleep(60)
+        for name in group_names()[1:]:
+            await plane.client.merge_patch(PODS, name, {"spec": {"schedulingGates": None}}, namespace=NAMESPACE)
+        await plane.wait_available()
+        await plane.sleep(60)
+        assert await plane.uids() == old
+        assert plane.deletions() == []
+        assert await plane.events("GroupUnschedulable") == []
+        await plane.faults.crash(NAMESPACE, "demo-0-1")
+
+        async def going() -> bool:
+            return (await plane.uids()).get("demo-0") != old["demo-0"]
+
+        await plane.wait_for(going)
 
 
 @pytest.mark.parametrize("policy", [POLICY, "RecreateGroupOnPodRestart", "None"])

@@ -10,7 +10,7 @@ from regroup.kube.resources import PODS, SERVICES
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.wire.errors import Invalid
 
-HASH = {"groupIdentity": "Hash"}
+HASH: dict[str, Any] = {"groupIdentity": "Hash"}
 OURS = 'admission webhook "validate.leaderworkerset.regroup.dev" denied the request: '
 GROUP = "spec.leaderWorkerTemplate"
 ROLLOUT = "spec.rolloutStrategy.rollingUpdateConfiguration"
@@ -122,12 +122,10 @@ async def test_the_termination_policy_stays(plane: Plane) -> None:
     """Behaviour 16: by a patch and by an apply; what is stored is as before."""
     async with plane:
         await plane.apply(lws_manifest(replicas=0))
-        for change in (
-            lambda: plane.patch_lws("demo", {"podTerminationPolicy": "Parallel"}),
-            lambda: plane.apply(lws_manifest(replicas=0, podTerminationPolicy="Parallel")),
-        ):
+        parallel = lws_manifest(replicas=0, podTerminationPolicy="Parallel")
+        for change in (plane.patch_lws("demo", {"podTerminationPolicy": "Parallel"}), plane.apply(parallel)):
             with pytest.raises(Invalid) as refused:
-                await change()
+                await change
             assert refused.value.message == (
                 f'{OURS}LeaderWorkerSet.leaderworkerset.x-k8s.io "demo" is invalid: spec.podTerminationPolicy: Invalid value: '
                 '"Parallel": field is immutable'

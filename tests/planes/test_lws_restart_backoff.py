@@ -1,12 +1,17 @@
-"""restartBackoff: spec/leaderworkerset.md 5.7, behaviours 120-137, cases C20, C34, C36."""
+"""restartBackoff: spec/leaderworkerset.md 5.7, behaviours 120-137, cases C20, C32, C34, C36."""
 
 import asyncio
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_template
 
 from regroup.leaderworkerset import keys
+from regroup.leaderworkerset.keys import LEADERWORKERSETS
 
 GROUP = group_names(0, size=2)
 QUICK = {"sandbox.regroup.dev/start-delay": "100ms", "sandbox.regroup.dev/ready-delay": "100ms"}
@@ -149,3 +154,134 @@ async def test_whole_seconds_and_an_early_timer(plane: Plane, skew: float) -> No
         await plane.wait_for(going, timeout=30)
         assert 20 <= await leader_age(plane) < 21.5
         await plane.wait_recreated(old, GROUP)
+
+
+FIGURES = re.compile(r"Group (\d+) is recreated in (\d+) s \(restart count (\d+)\)")
+
+
+async def store_counts(plane: Plane, counts: Mapping[int, int]) -> None:
+    """Let the groups have been recreated so often."""
+    (revision,) = await plane.revisions()
+    key = revision.metadata.labels[keys.REVISION]
+    text = json.dumps({f"{key}/{group}": count for group, count in counts.items()})
+    await plane.client.merge_patch(
+        LEADERWORKERSETS, "demo", {"metadata": {"annotations": {keys.RESTART_COUNTS: text}}}, namespace=NAMESPACE
+    )
+
+
+async def stored_counts(plane: Plane) -> dict[int, int]:
+    text = (await plane.lws()).metadata.annotations.get(keys.RESTART_COUNTS, "{}")
+    return {int(key.rsplit("/", 1)[1]): count for key, count in json.loads(text).items()}
+
+
+async def deferrals(plane: Plane, *, groups: int) -> dict[int, tuple[int, int]]:
+    """The seconds left and the count that were told of each group, once all groups were told of."""
+
+    async def told() -> dict[int, tuple[int, int]] | None:
+        found = [FIGURES.match(event.note) for event in await plane.events("GroupRestartBackoff")]
+        by_group = {int(one[1]): (int(one[2]), int(one[3])) for one in found if one}
+        assert len(found) == len(by_group), "once a group"
+        return by_group if len(by_group) == groups else None
+
+    figures: dict[int, tuple[int, int]] = await plane.wait_for(told, what=f"{groups} deferrals are told")
+    return figures
+
+
+async def fail_all(plane: Plane, counts: Mapping[int, int], *, delay: Callable[[int], int]) -> None:
+    """Let every group fail, and see that each waits for what is left of its delay."""
+    began = min(pod.metadata.creation_timestamp for pod in (await plane.pods()).values() if pod.metadata.creation_timestamp)
+    for group in counts:
+        await plane.faults.crash(NAMESPACE, f"demo-{group}")
+    figures = await deferrals(plane, groups=len(counts))
+    age = (plane.clock.now() - began).total_seconds()
+    for group, count in counts.items():
+        left, told = figures[group]
+        assert told == count
+        assert delay(count) - age - 1 <= left <= delay(count), f"count {count}"
+
+
+async def test_the_delay_ends_at_its_cap(plane: Plane) -> None:
+    """Behaviour 123: 300 s for count 5 and for count 35, from the leader's creation; not before, and then at once."""
+    counts = {0: 5, 1: 35}
+    async with plane:
+        await plane.apply(backoff(10, 300, size=1, replicas=2))
+        old = await plane.wait_available()
+        await store_counts(plane, counts)
+        await fail_all(plane, counts, delay=lambda count: 300)
+        await plane.age(290 - await leader_age(plane))
+        await look(plane)
+        await plane.sleep(2)
+        assert await plane.uids() == old
+        await plane.age(11)
+        await look(plane)
+        await plane.wait_recreated(old, ["demo-0", "demo-1"])
+        assert await stored_counts(plane) == {0: 6, 1: 36}
+
+
+async def look(plane: Plane) -> None:
+    """Something of the LeaderWorkerSet changes, so that the operator looks at it now."""
+    patch = {"metadata": {"annotations": {"example.com/looked": plane.clock.now().isoformat()}}}
+    await plane.client.merge_patch(LEADERWORKERSETS, "demo", patch, namespace=NAMESPACE)
+
+
+async def test_large_counts(plane: Plane) -> None:
+    """Case C32: 30, 60, 480, then 600 s whatever the count is; the groups go on being looked after, and each counts on."""
+    counts = dict(enumerate((0, 1, 4, 5, 58, 59, 61, 62, 63, 1000, 100_000)))
+    async with plane:
+        await plane.apply(backoff(30, 600, size=1, replicas=len(counts)))
+        old = await plane.wait_available()
+        await store_counts(plane, counts)
+        await fail_all(plane, counts, delay=lambda count: {0: 30, 1: 60, 4: 480}.get(count, 600))
+        await plane.patch_lws("demo", {"leaderWorkerTemplate": {"restartBackoff": {"baseSeconds": 1, "capSeconds": 1}}})
+        await plane.wait_recreated(old, list(old))
+        assert await stored_counts(plane) == {group: count + 1 for group, count in counts.items()}
+
+
+async def test_a_small_base_and_a_small_cap(plane: Plane) -> None:
+    """Behaviour 124: a leader that always fails at once is recreated at ages 2, 4, 8, 10 and 10."""
+    failing = pod_template(annotations={**QUICK, "sandbox.regroup.dev/exit-after": "300ms"})
+    async with plane:
+        wall = plane.clock.now() - timedelta(seconds=plane.clock.monotonic())
+        await plane.apply(backoff(2, 10, size=1, worker=failing))
+        created: dict[str, datetime] = {}
+        gone: dict[str, float] = {}
+
+        async def five_ends() -> bool:
+            for pod in (await plane.pods()).values():
+                assert pod.metadata.creation_timestamp is not None
+                created[pod.metadata.uid] = pod.metadata.creation_timestamp
+            for entry in plane.deletions():
+                gone.setdefault(entry.body["preconditions"]["uid"], entry.time)
+            return len(gone) == 5
+
+        await plane.wait_for(five_ends, timeout=80)
+        ages = [(wall + timedelta(seconds=gone[uid]) - created[uid]).total_seconds() for uid in gone]
+        for age, delay in zip(ages, (2, 4, 8, 10, 10), strict=True):
+            assert delay <= age < delay + 1.9, ages
+
+
+async def test_the_replacement_of_a_deleted_worker_is_pending(plane: Plane) -> None:
+    """Behaviour 127: under RecreateGroupAfterStart too: the decision was made while the group was started, so the group is
+    recreated when it is due although a member is Pending then, and counted once."""
+    async with plane:
+        await plane.apply(backoff(15, 300, policy="RecreateGroupAfterStart"))
+        old = await plane.wait_available()
+        await plane.faults.make_unschedulable(NAMESPACE, "demo-0-1")
+        await plane.delete_pod("demo-0-1", grace=0)
+        await plane.wait_for(lambda: plane.events("GroupRestartBackoff"))
+        await plane.sleep(14 - await leader_age(plane), exact=True)
+        pods = await plane.pods()
+        assert (pods["demo-0"].metadata.uid, pods["demo-0"].deleting) == (old["demo-0"], False)
+        assert pods["demo-0-1"].metadata.uid != old["demo-0-1"]
+        assert pods["demo-0-1"].phase == "Pending"
+
+        async def going() -> bool:
+            leader = (await plane.pods()).get("demo-0")
+            return leader is None or leader.deleting or leader.metadata.uid != old["demo-0"]
+
+        await plane.wait_for(going, timeout=6, what="the group is recreated when it is due")
+        await plane.faults.make_schedulable(NAMESPACE, "demo-0-1")
+        await plane.wait_recreated(old, GROUP)
+        await plane.sleep(10)
+        assert await stored_counts(plane) == {0: 1}
+        assert await plane.events("GroupUnschedulable") == []
