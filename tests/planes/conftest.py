@@ -21,6 +21,8 @@ ON_SOCKETS = frozenset(
         "test_a_container_restart_recreates_the_group",
         "test_a_deleted_worker_recreates_the_group",
         "test_a_rolling_update_replaces_each_pod_once",
+        "test_a_stop_in_the_middle_of_a_recreation",
+        "test_an_idle_operator_hands_over_at_once",
         "test_deleting_it_deletes_everything",
         "test_killed_at_every_write",
         "test_refusals_name_the_field",

@@ -30,8 +30,9 @@ from regroup.wire.errors import (
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=HasMeta)
 
-STOP_GRACE = 3.0
-"""Seconds that passes under way get to end when the controller stops; within what is left of a lost lease."""
+STOP_GRACE = 1.5
+"""Seconds that passes under way get to end when the controller stops; within what is left of a lost lease, and together with the
+release of the lease within the 5 s that a stop may take (case C126)."""
 CONFLICT_CAP = 1.0
 """Seconds: the longest pause after meeting somebody else's write; waiting longer would not make the next try luckier."""
 RETRY_AFTER_CAP = 300.0
