@@ -28,6 +28,7 @@ ON_SOCKETS = frozenset(
         "test_refusals_name_the_field",
         "test_names_are_refused_or_work",
         "test_scale_through_the_subresource",
+        "test_the_command_ends_on_sigterm",
         "test_the_status_tells_the_loss",
         "test_what_is_refused_and_why",
         "test_what_is_taken",

@@ -75,6 +75,8 @@ class SocketPlane(Plane):
     config_namespace = HOME
     slow_start = "15s"
     stuck_grace = 15.0
+    latest: Operator
+    """The one that was started last."""
     quiet = 2.0
     """Seconds after which nothing will happen any more: many times what the operator needs for anything."""
 
@@ -163,7 +165,7 @@ class SocketPlane(Plane):
             scheduler_provider=self._settings.scheduler_provider,
             config_namespace=HOME,
         )
-        operator = Operator(client, config=config, clock=self._operators_clock, rng=self._rng)
+        self.latest = operator = Operator(client, config=config, clock=self._operators_clock, rng=self._rng)
         task = asyncio.create_task(operator.run(), name=identity)
         if leader_elect:
             await self.wait_for(lambda: task.done() or self._registered(door), timeout=30, what="the standby is registered")

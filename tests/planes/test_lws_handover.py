@@ -4,13 +4,17 @@ On sockets only, where the operator is whole; in virtual time the same is in ``t
 """
 
 import asyncio
+import json
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.planes.plane import Plane, end, group_names, lws_manifest, pod_template
-from tests.planes.socket_plane import SocketPlane
+from tests.planes.socket_plane import SocketPlane, free_port
 
 from regroup.kube.resources import LEASES
 from regroup.leaderworkerset import keys
@@ -100,3 +104,50 @@ async def test_a_stop_in_the_middle_of_a_recreation(plane: Plane) -> None:
         await plane.sleep(20)
         assert await plane.uids() == new
         assert (await plane.lws()).metadata.annotations[keys.RESTART_COUNTS].endswith('/0":1}')
+
+
+@pytest.mark.parametrize("plane", ON_SOCKETS, indirect=True)
+async def test_the_command_ends_on_sigterm(plane: Plane, tmp_path: Path) -> None:
+    """Case C126 step 1 for the process: ``regroup run`` that leads ends with 0 within five seconds, its lease given back."""
+    assert isinstance(plane, SocketPlane)
+    async with plane:
+        await plane.end_operators()
+        access = plane.access(plane.token)
+        cluster = {"server": access.server} | ({"certificate-authority": str(access.ca)} if access.ca else {})
+        user = {"token": access.identity.token} if access.identity.token else {}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "it", "cluster": cluster}],
+            "users": [{"name": "it", "user": user}],
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+            "current-context": "it",
+        }
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(json.dumps(config))
+        port = str(free_port())
+        options = ("--webhook-url", f"https://127.0.0.1:{port}", "--webhook-port", port, "--metrics-port", "0")
+        command = (sys.executable, "-m", "regroup.cli", "run", "--kubeconfig", str(kubeconfig), "--host", "127.0.0.1", *options)
+        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
+        try:
+
+            async def leads() -> bool:
+                assert process.returncode is None, f"ended with {process.returncode}"
+                return await _held(plane)
+
+            await plane.wait_for(leads, timeout=30)
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(IN_TIME):
+                assert await process.wait() == 0
+            assert await holder(plane) == ""
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+async def _held(plane: Plane) -> bool:
+    try:
+        return await holder(plane) != ""
+    except NotFound:
+        return False
