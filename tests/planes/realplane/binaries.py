@@ -8,19 +8,18 @@ same module: it builds on Linux only, and only the suites with real containers n
 import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.planes.realplane.toolchain import NoGo, find_go
+
 PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 VERSION = "1.36.3"
 SOURCES = Path(__file__).parent
 KUBELET = SOURCES / "kubelet"
-GO_FOLDER = "/usr/local/go/bin"
-"""Where Go's own installer puts it, which is not on everybody's PATH."""
 BUILD_LIMIT = 45 * 60
 """Seconds; a first build takes about five minutes on two cores."""
 
@@ -93,9 +92,10 @@ def _key(package: Path) -> str:
 
 
 def _build(binary: Path, package: Path, *, what: str) -> None:
-    go = shutil.which("go") or shutil.which("go", path=GO_FOLDER)
-    if go is None:
-        raise PlaneUnavailable(f"{what} cannot be had here: neither Go to build it nor REGROUP_ASSETS with its binaries")
+    try:
+        go = find_go(cache_folder())
+    except NoGo as error:
+        raise PlaneUnavailable(f"{what} cannot be had here, nor does REGROUP_ASSETS name its binaries: {error}") from error
     binary.parent.mkdir(parents=True, exist_ok=True)
     with (binary.parent / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # two test runs at once: the second waits and finds the binary
