@@ -35,7 +35,7 @@ def is_hash_key(index: str) -> bool:
 
 def is_group_index(index: str) -> bool:
     """Whether a value of the label group-index can name a group: an ordinal or a drawn key."""
-    return is_hash_key(index) or (index.isdecimal() and index.isascii() and len(index) < _ORDINAL_DIGITS)
+    return (len(index) < _ORDINAL_DIGITS and index.isdecimal() and index.isascii()) or is_hash_key(index)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -298,7 +298,7 @@ class _Tables(Generic[T]):
         """Put ``new`` in the place of ``old``, which has the same name."""
         new.metadata.share(old.metadata)
         functions = [(index, self._indexers[name]) for name, index in self.indexes.items()]
-        values = [(index, set(function(old)), set(function(new))) for index, function in functions]
+        values = [(index, tuple(function(old)), tuple(function(new))) for index, function in functions]
         key = _key(new)
         self.objects[key] = new
         if old.metadata.uid != new.metadata.uid:
@@ -309,9 +309,9 @@ class _Tables(Generic[T]):
         for index, before, after in values:
             if before == after:
                 continue
-            for value in before - after:
+            for value in before:
                 _discard(index, value, key)
-            for value in after - before:
+            for value in after:
                 index.setdefault(value, set()).add(key)
 
 

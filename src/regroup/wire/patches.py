@@ -118,19 +118,23 @@ def _equal(left: Any, right: Any) -> bool:
 
 def json_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Operation]:
     """The operations that make ``new`` of ``old``, as ``apply_json_patch`` takes them. Lists are replaced as a whole."""
-    return _differences(old, new, "")
+    return _differences(old, new, ())
 
 
-def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: str) -> list[Operation]:
-    operations: list[Operation] = [{"op": "remove", "path": path + pointer(key)} for key in old if key not in new]
+def _differences(old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...]) -> list[Operation]:
+    """Pointers are spelled only for what differs: that is little of a pod, and a pod is what is compared most."""
+    operations: list[Operation] = [{"op": "remove", "path": pointer(*path, key)} for key in old if key not in new]
     for key, value in new.items():
-        here = path + pointer(key)
         if key not in old:
-            operations.append({"op": "add", "path": here, "value": value})
-        elif isinstance(value, Mapping) and isinstance(old[key], Mapping):
-            operations += _differences(old[key], value, here)
-        elif value is not old[key] and not _equal(value, old[key]):
-            operations.append({"op": "replace", "path": here, "value": value})
+            operations.append({"op": "add", "path": pointer(*path, key), "value": value})
+            continue
+        before = old[key]
+        if value is before:
+            continue
+        if isinstance(value, dict) and isinstance(before, dict):
+            operations += _differences(before, value, (*path, key))
+        elif not _equal(value, before):
+            operations.append({"op": "replace", "path": pointer(*path, key), "value": value})
     return operations
 
 

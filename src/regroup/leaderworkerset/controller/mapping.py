@@ -32,8 +32,10 @@ def group_of(found: HasMeta) -> GroupKey | None:
 
 
 def group_index(pod: Pod) -> Iterable[str]:
-    key = group_of(pod)
-    return (str(key),) if key is not None else ()
+    labels = pod.metadata.labels
+    name, index = labels.get(NAME, ""), labels.get(GROUP_INDEX, "")
+    # As a GroupKey is spelled: asked twice for each change of a pod, so none is made for it.
+    return (f"{pod.metadata.namespace}/{name}/{index}",) if name and is_group_index(index) else ()
 
 
 def leader_index(pod: Pod) -> Iterable[str]:
