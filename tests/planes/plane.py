@@ -225,6 +225,11 @@ class Plane(ABC):
         operator's clock forward, which every rule about ages reads; timers that run do not fire earlier for it."""
         await asyncio.sleep(seconds)
 
+    async def touch(self, name: str = "demo") -> None:
+        """Change something of a LeaderWorkerSet that means nothing, so that the operator looks at it now."""
+        patch = {"metadata": {"annotations": {"example.com/touched": str(self.clock.monotonic())}}}
+        await self.client.merge_patch(LEADERWORKERSETS, name, patch, namespace=NAMESPACE)
+
     # -- looking
 
     async def lws(self, name: str = "demo") -> LeaderWorkerSet:

@@ -41,7 +41,7 @@ async def refusal(plane: Plane, body: Mapping[str, Any]) -> tuple[str, list[str]
 
 
 async def test_what_is_refused_and_why(plane: Plane) -> None:
-    """Behaviours 11, 15, 17, 19, 20: the whole sentence, whoever says it (the schema or our webhook), and the field's path."""
+    """Behaviours 11, 14, 15, 17, 19, 20: the whole sentence, whether the schema or our webhook says it, and the path."""
     body = "in body should be"
     rows: list[tuple[dict[str, Any], str, str]] = [
         (
@@ -53,6 +53,11 @@ async def test_what_is_refused_and_why(plane: Plane) -> None:
             lws_manifest(template={"restartBackoff": {"capSeconds": -1}}),
             f"{GROUP}.restartBackoff.capSeconds",
             f"Invalid value: -1: {GROUP}.restartBackoff.capSeconds {body} greater than or equal to 1",
+        ),
+        (
+            lws_manifest(groupReplacementPolicy="Immediate"),
+            "spec.groupReplacementPolicy",
+            'Invalid value: "Immediate": Immediate may only be set when groupIdentity is Hash',
         ),
         (
             lws_manifest(template={"volumeClaimTemplates": [CLAIM]}, **HASH),

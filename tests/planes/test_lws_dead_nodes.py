@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_template
 
 from regroup.kube.pod import Pod
@@ -129,8 +130,10 @@ async def test_none_replaces_only_what_was_on_the_node(plane: Plane) -> None:
         assert await node_of(plane, "demo-0-2") != dead
 
 
-async def test_a_claim_waits_for_proof(plane: Plane) -> None:
-    """Behaviour 157: told once, by pod and node, in an event and in Progressing; the Node's end is the proof."""
+@pytest.mark.parametrize("proof", ["taint", "deletion"])
+async def test_a_claim_waits_for_proof(plane: Plane, proof: str) -> None:
+    """Behaviour 157: told once, by pod and node, in an event and in Progressing; the taint out-of-service is a proof that nothing
+    runs there any more, and so is the end of the Node object."""
     claims = {"volumeClaimTemplates": [{"metadata": {"name": "scratch"}, **CLAIM}]}
     async with plane:
         await plane.provide_volumes(2)
@@ -151,11 +154,11 @@ async def test_a_claim_waits_for_proof(plane: Plane) -> None:
 
         await plane.wait_for(named, what="Progressing names the pod and its node")
         assert (await plane.uids())["demo-0-1"] == old["demo-0-1"], "not forced without proof"
-        await plane.client.merge_patch(
-            NODES,
-            dead,
-            {"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]}},
-        )
+        if proof == "deletion":
+            await plane.client.delete(NODES, dead)
+        else:
+            taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+            await plane.client.merge_patch(NODES, dead, {"spec": {"taints": [taint]}})
         await plane.wait_recreated(old, group_names(size=2), timeout=DETECTED)
 
 
@@ -163,7 +166,7 @@ CLAIM = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"
 
 
 async def test_a_slow_shutdown_on_a_healthy_node_is_never_forced(plane: Plane) -> None:
-    """Behaviour 158: named in Progressing after a while, never forced, and gone when it is let go."""
+    """Behaviour 158: named in Progressing after a while, not forced after an hour either, and gone when it is let go."""
     async with plane:
         await plane.apply(lws_manifest(size=2, worker=pod_template(grace=GRACE)))
         old = await plane.wait_available()
@@ -176,7 +179,9 @@ async def test_a_slow_shutdown_on_a_healthy_node_is_never_forced(plane: Plane) -
             return condition is not None and "x.io/a" in condition.message
 
         await plane.wait_for(named, timeout=180)
-        await plane.sleep(3600)
+        await plane.age(3600)
+        await plane.touch()
+        await plane.sleep(10)
         stuck: Pod = (await plane.pods())["demo-0-1"]
         assert (stuck.metadata.uid, stuck.deleting) == (old["demo-0-1"], True)
         assert not [entry for entry in plane.deletions() if (entry.body or {}).get("gracePeriodSeconds") == 0]

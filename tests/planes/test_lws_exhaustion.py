@@ -5,7 +5,6 @@ import json
 from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_template
 
 from regroup.leaderworkerset import keys
-from regroup.leaderworkerset.keys import LEADERWORKERSETS
 
 HOUR = 3600.0
 
@@ -59,8 +58,7 @@ async def test_an_hour_of_health_gives_nothing_back(plane: Plane) -> None:
         once = await plane.wait_recreated(old, group)
         await plane.wait_available()
         await plane.age(HOUR)
-        patch = {"metadata": {"annotations": {"example.com/looked": "yes"}}}
-        await plane.client.merge_patch(LEADERWORKERSETS, "demo", patch, namespace=NAMESPACE)
+        await plane.touch()
         await plane.sleep(10)
         assert await plane.uids() == once
         assert await counts(plane) == {"0": 1}

@@ -144,7 +144,8 @@ async def test_a_request_from_before_and_an_edited_limit_do_not_recover(plane: P
         await plane.apply(hashed(limit=0))
         (first,) = await settled(plane)
         await recover(plane, first)
-        await exhaust(plane, first)
+        retained = await exhaust(plane, first)
+        assert keys.RECOVER not in retained.lead.metadata.annotations
         for limit in (5, None):
             await plane.patch_lws("demo", {"leaderWorkerTemplate": {"maxGroupRestarts": limit}})
             await plane.sleep(15)
@@ -174,7 +175,7 @@ async def test_deleting_it_lets_go(plane: Plane, propagation: Any, down: bool) -
 
 
 async def test_scaling_down_lets_the_retained_group_go(plane: Plane) -> None:
-    """Behaviours 100, 116, spec 5.6.5: living groups keep their places; the retained one goes with its counter."""
+    """Behaviour 100, spec 5.6.5: living groups keep their places; the retained one goes with its counter."""
     async with plane:
         await plane.apply(hashed(limit=1, replicas=2))
         first, other = await settled(plane, count=2)
@@ -186,6 +187,26 @@ async def test_scaling_down_lets_the_retained_group_go(plane: Plane) -> None:
         assert left.uids == other.uids
         await plane.sleep(20)
         assert await counts(plane) == {}
+        assert await degraded(plane) == "False AsExpected"
+
+
+async def test_scaling_down_while_the_survivor_is_held_back(plane: Plane) -> None:
+    """Behaviour 116, spec 5.6.5: one group is retained and the other is being replaced, so both replacements are gated: the
+    retained one goes, the group that is left starts."""
+    async with plane:
+        slow = pod_template(annotations={"sandbox.regroup.dev/stop-delay": "6s"}, grace=30)
+        await plane.apply(hashed(limit=0, replicas=2, worker=slow))
+        first, other = await settled(plane, count=2)
+        await exhaust(plane, first)
+        await plane.delete_pod(other.name)
+
+        async def both_held() -> bool:
+            return len(await gated(plane)) == 2
+
+        await plane.wait_for(both_held)
+        await plane.patch_lws("demo", {"replicas": 1})
+        (left,) = await settled(plane)
+        assert left.key not in (first.key, other.key)
         assert await degraded(plane) == "False AsExpected"
 
 

@@ -85,6 +85,12 @@ async def test_two_restarts_and_no_third(plane: Plane) -> None:
             name: old[name] for name in group_names(1, size=2)
         }
         assert len([event for event in await plane.events("ReplicaRestartBudgetExceeded") if event.type == "Warning"]) == 1
+        uids = await plane.uids()
+        for spent in (1, 2):
+            await plane.faults.crash(NAMESPACE, "demo-1-1")
+            uids = await plane.wait_recreated(uids, group_names(1, size=2))
+            assert await counts(plane) == {"0": 2, "1": spent}, "a budget of its own, and all of it"
+        assert await retained(plane, 0)
 
 
 async def test_zero(plane: Plane) -> None:
@@ -142,8 +148,11 @@ async def test_recovery(plane: Plane) -> None:
             await annotate(plane, name, value)
             await plane.sleep(20)
             assert await retained(plane, 0)
+        mark = len(plane.requests)
         await annotate(plane, "demo-0", "true")
         new = await plane.wait_recreated(once, GROUP)
+        let_go = [entry.request.path for entry in plane.writes(since=mark) if "/metadata/finalizers" in str(entry.body)]
+        assert [path.rsplit("/", 1)[1] for path in let_go] == ["demo-0-1", "demo-0"], "workers first"
         await plane.sleep(10)
         assert await counts(plane) == {"1": 1}
         assert await retained(plane, 1)
@@ -228,11 +237,16 @@ async def test_a_raised_and_a_lowered_limit(plane: Plane) -> None:
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
 @pytest.mark.parametrize("down", [False, True], ids=["up", "down meanwhile"])
 async def test_deleting_it_lets_go(plane: Plane, propagation: Any, down: bool) -> None:
-    """Behaviours 98, 99, B10, case C26 a: nothing hangs, nothing comes back."""
+    """Behaviours 98, 99, B10, case C26 a: nothing hangs, nothing comes back, and nobody writes to the counters of what goes."""
     async with plane:
-        await plane.apply(budget(0))
+        await plane.apply(budget(1))
         await plane.wait_available()
+        (revision,) = await plane.revisions()
+        used_up = {f"{revision.metadata.labels[keys.REVISION]}/1": 1}
+        patch = {"metadata": {"annotations": {keys.RESTART_COUNTS: json.dumps(used_up)}}}
+        await plane.client.merge_patch(LEADERWORKERSETS, "demo", patch, namespace=NAMESPACE)
         await exhaust(plane, "demo-1-1")
+        mark = len(plane.requests)
         if down:
             await plane.stop_operator()
         await plane.client.delete(LEADERWORKERSETS, "demo", namespace=NAMESPACE, propagation=propagation)
@@ -244,6 +258,9 @@ async def test_deleting_it_lets_go(plane: Plane, propagation: Any, down: bool) -
             return not await plane.pods() and not await plane.exists(LEADERWORKERSETS, "demo")
 
         await plane.wait_for(gone, timeout=30)
+        await plane.sleep(20)
+        assert await plane.pods() == {}
+        assert [str(entry) for entry in plane.writes(since=mark) if keys.RESTART_COUNTS in str(entry.body)] == []
 
 
 async def test_scaling_down_lets_go(plane: Plane) -> None:

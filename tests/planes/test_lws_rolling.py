@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.planes.plane import NAMESPACE, Plane, group_names, lws_manifest, pod_template
 
-from regroup.kube.resources import CONTROLLER_REVISIONS
+from regroup.kube.resources import CONTROLLER_REVISIONS, PODS
 from regroup.leaderworkerset import keys
 from regroup.leaderworkerset.keys import LEADERWORKERSETS
 
@@ -167,8 +167,27 @@ async def test_a_lost_revision_object_is_made_again(plane: Plane) -> None:
         assert len(await plane.revisions()) == 1
 
 
+async def test_the_reference_trace(plane: Plane) -> None:
+    """Behaviour 144, 6.2: what the leader set is told in turn, as partition/replicas: 4/6, 2/6, 0/6, 0/4. Groups that become
+    ready one after the other may put 1/6 and 0/5 in between."""
+    limits = rolling(maxSurge=2, maxUnavailable=2)
+    async with plane:
+        await plane.apply(lws_manifest(replicas=4, size=2, **limits))
+        await plane.wait_available()
+        mark = len(plane.requests)
+        await roll(plane, lws_manifest(replicas=4, size=2, worker=image("worker:2"), **limits), least=2, most=6)
+        told: list[tuple[int, int]] = []
+        for entry in plane.writes(since=mark):
+            if not entry.request.path.endswith("/statefulsets/demo") or "spec" not in (entry.body or {}):
+                continue
+            step = (entry.body["spec"]["updateStrategy"]["rollingUpdate"]["partition"], entry.body["spec"]["replicas"])
+            if not told or told[-1] != step:
+                told.append(step)
+        assert [step for step in told if step not in {(1, 6), (0, 5)}] == [(4, 6), (2, 6), (0, 6), (0, 4)], told
+
+
 async def test_resizing_through_one(plane: Plane) -> None:
-    """Behaviour 151: 2 -> 1 -> 3."""
+    """Behaviour 151: 2 -> 1 -> 3: worker sets vanish and are there again, and every container is told the size of its group."""
     async with plane:
         await plane.apply(lws_manifest(replicas=2, size=2))
         uids = await plane.wait_available()
@@ -180,6 +199,10 @@ async def test_resizing_through_one(plane: Plane) -> None:
             assert sorted(await plane.uids()) == sorted(names)
             expected = ["demo"] if size == 1 else ["demo", "demo-0", "demo-1"]
             assert sorted(await plane.sets()) == expected
+            for name in names:
+                raw: dict[str, Any] = await plane.client.get(PODS, name, namespace=NAMESPACE)
+                told = {one["name"]: one["value"] for one in raw["spec"]["containers"][0]["env"]}
+                assert told["LWS_GROUP_SIZE"] == str(size), name
 
 
 async def test_leader_ready_first(plane: Plane) -> None:
