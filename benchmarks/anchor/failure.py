@@ -84,7 +84,8 @@ async def floor(bed: Bed) -> float:
     return (last - asked) * 1000
 
 
-async def _bare_set(bed: Bed) -> None:
+async def make_bare_set(bed: Bed) -> None:
+    """What ``floor`` is measured at."""
     labels = {"bare": BARE}
     body = {
         "apiVersion": "apps/v1",
@@ -105,7 +106,7 @@ async def _bare_set(bed: Bed) -> None:
 
 async def measure() -> Answer:
     async with Bed() as bed:
-        await _bare_set(bed)
+        await make_bare_set(bed)
         await bed.create(replicas=GROUPS, size=SIZE)
         await bed.settle()
         await react(bed, groups=GROUPS, count=5)

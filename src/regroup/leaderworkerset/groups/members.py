@@ -7,12 +7,15 @@ its own. Same leader, other workers, group complete: a member was replaced unsee
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 
 MEMBERS_CONDITION = "leaderworkerset.regroup.dev/Members"
 MEMBERS_REASON = "Recorded"
 _LIMIT = 30_000
 """Characters: below the API's limit for a condition's message. Groups beyond it are not remembered."""
+_LAST_READ = 4
+"""Records that are kept as they were read: that of a large set is passed over several times before it changes."""
 _ENTRY = re.compile(r"([0-9a-f]{1,9})=([0-9a-f]{4})\.([0-9a-f]{8})\Z")
 
 
@@ -45,7 +48,8 @@ def record_name(index: str) -> str:
     return index if index.isdigit() and len(index) < 10 else index[:8]
 
 
-def parse_record(text: str) -> dict[str, Entry]:
+@lru_cache(maxsize=_LAST_READ)
+def parse_record(text: str) -> Mapping[str, Entry]:
     """Entries by ``record_name``. What cannot be read is left out: a lost entry only means that nothing is remembered."""
     record = {}
     for part in text.split():
