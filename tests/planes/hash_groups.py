@@ -123,8 +123,17 @@ async def wait_ready(
     return result
 
 
-async def settled(plane: Plane, *, count: int = 1, size: int = 2, timeout: float = 120.0) -> list[Group]:
-    """Wait until Available, with nothing left of other groups; gives the groups."""
+async def settled(
+    plane: Plane, *, count: int = 1, size: int = 2, without: Iterable[str] = (), timeout: float = 120.0
+) -> list[Group]:
+    """Wait until Available, with nothing left of other groups, nor of those whose keys are ``without``; gives the groups."""
+    old = frozenset(without)
+
+    async def gone() -> bool:
+        return not old & (await groups(plane)).keys()
+
+    # What has just been failed is Available until the operator has seen it.
+    await plane.wait_for(gone, timeout=timeout, what=f"nothing is left of {sorted(old)}")
     await plane.wait_available(timeout=timeout)
 
     async def alone() -> bool:

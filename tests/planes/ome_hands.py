@@ -53,6 +53,10 @@ class Ome:
         body = {"metadata": {"annotations": dict(annotations)}}
         await self.plane.client.merge_patch(INFERENCE_REPLICAS, self.replica_name(component), body, namespace=NAMESPACE)
 
+    async def finalize(self, pod: str, finalizers: Sequence[str] | None) -> None:
+        """Keep a pod by finalizers of somebody else; None lets it go."""
+        await self.plane.client.merge_patch(PODS, pod, {"metadata": {"finalizers": finalizers}}, namespace=NAMESPACE)
+
     async def configure(self, lifecycle: str) -> None:
         """Write the ``lifecycle`` entry of the operator's ConfigMap."""
         body = {"data": {"lifecycle": lifecycle}}

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +30,12 @@ async def leader_age(plane: Plane) -> float:
     created = (await plane.pods())["demo-0"].metadata.creation_timestamp
     assert created is not None
     return (plane.clock.now() - created).total_seconds()
+
+
+async def leaves(plane: Plane, old: Mapping[str, str]) -> bool:
+    """The old leader is on its way out or gone."""
+    leader = (await plane.pods()).get("demo-0")
+    return leader is None or leader.deleting or leader.metadata.uid != old["demo-0"]
 
 
 async def test_a_young_group_waits_for_the_rest(plane: Plane) -> None:
@@ -151,12 +158,10 @@ async def test_whole_seconds_and_an_early_timer(plane: Plane, skew: float) -> No
         old = await plane.wait_available()
         await plane.faults.crash(NAMESPACE, "demo-0-1")
         await plane.wait_for(lambda: plane.events("GroupRestartBackoff"))
-
-        async def going() -> bool:
-            return (await plane.pods())["demo-0"].deleting
-
-        await plane.wait_for(going, timeout=30)
-        assert 20 <= await leader_age(plane) < 21.5
+        created = (await plane.pods())["demo-0"].metadata.creation_timestamp
+        assert created is not None
+        await plane.wait_for(partial(leaves, plane, old), timeout=30)
+        assert 20 <= (plane.clock.now() - created).total_seconds() < 21.5
         await plane.wait_recreated(old, GROUP)
 
 
@@ -269,12 +274,7 @@ async def test_the_replacement_of_a_deleted_worker_is_pending(plane: Plane) -> N
         assert (pods["demo-0"].metadata.uid, pods["demo-0"].deleting) == (old["demo-0"], False)
         assert pods["demo-0-1"].metadata.uid != old["demo-0-1"]
         assert pods["demo-0-1"].phase == "Pending"
-
-        async def going() -> bool:
-            leader = (await plane.pods()).get("demo-0")
-            return leader is None or leader.deleting or leader.metadata.uid != old["demo-0"]
-
-        await plane.wait_for(going, timeout=6, what="the group is recreated when it is due")
+        await plane.wait_for(partial(leaves, plane, old), timeout=6, what="the group is recreated when it is due")
         await plane.faults.make_schedulable(NAMESPACE, "demo-0-1")
         await plane.wait_recreated(old, GROUP)
         await plane.sleep(10)

@@ -1,7 +1,6 @@
 """Cases from public reports, on a cluster: C41 (where the policy comes from), C45 (failures while the operator was away),
 C61 (what each pause holds)."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -203,17 +202,23 @@ async def test_a_restart_that_a_pause_meets_between_delete_and_create(plane: Pla
     """C61, step 2: its old pods are gone and none is made yet: it finishes under both values."""
     async with plane:
         ome = await start(plane, {"restartPolicy": RECREATE})
-        standing = asyncio.Event()
         before = await ome.uids()
+        last = ome.pod_name(0, "leader")
+        await ome.finalize(last, ["tests.example/keep"])
         await plane.faults.crash(NAMESPACE, ome.pod_name(0, "worker"), container=MAIN_CONTAINER, exit_code=1)
 
-        async def none_left() -> bool:
-            if not standing.is_set() and await _deleting(ome, before):
-                await plane.stop_operator()
-                standing.set()
-            return standing.is_set() and not await ome.pods()
+        async def one_left() -> bool:
+            pods = await ome.pods()
+            return list(pods) == [last] and pods[last].deleting
 
-        await plane.wait_for(none_left, timeout=60, what="the old pods are gone and the operator is away")
+        await plane.wait_for(one_left, timeout=60, what="one old pod is left, and the operator waits for it")
+        await plane.stop_operator()
+        await ome.finalize(last, None)
+
+        async def none_left() -> bool:
+            return not await ome.pods()
+
+        await plane.wait_for(none_left, what="the old pods are gone and the operator is away")
         await ome.annotate({ROLLOUT_PAUSED: value})
         await plane.start_operator()
         await ome.wait_restarted()
@@ -240,9 +245,3 @@ async def _images(ome: Ome) -> set[str]:
 async def _rolled(ome: Ome) -> bool:
     rows: list[Row] = list((await ome.rows()).values())
     return await _images(ome) == {"server:2"} and [row.phase for row in rows] == [READY]
-
-
-async def _deleting(ome: Ome, before: dict[str, str]) -> bool:
-    """All of ``before`` are on their way out or gone."""
-    pods = await ome.pods()
-    return all(name not in pods or pods[name].deleting for name in before)

@@ -93,7 +93,7 @@ async def test_nothing_is_made_beside_an_old_pod(plane: Plane) -> None:
         ome = await start(plane, gang=True)
         before = await ome.uids()
         kept = ome.pod_name(0, "worker")
-        await _finalize(plane, kept, [FINALIZER])
+        await ome.finalize(kept, [FINALIZER])
         await crash(plane, ome, runner="leader")
 
         async def alone() -> bool:
@@ -103,7 +103,7 @@ async def test_nothing_is_made_beside_an_old_pod(plane: Plane) -> None:
         await plane.wait_for(alone, timeout=60, what="only the pod with a finalizer is left, on its way out")
         await plane.sleep(30)
         assert await alone()
-        await _finalize(plane, kept, None)
+        await ome.finalize(kept, None)
         await ome.wait_restarted()
         assert not set((await ome.uids()).values()) & set(before.values())
 
@@ -254,10 +254,6 @@ async def test_a_frozen_instance_without_pods_is_pending(plane: Plane) -> None:
         await ome.wait_restarted()
         (told,) = await ome.events("RestartTriggered")
         assert "pod count 0 below desired 1" in told.note
-
-
-async def _finalize(plane: Plane, pod: str, finalizers: list[str] | None) -> None:
-    await plane.client.merge_patch(PODS, pod, {"metadata": {"finalizers": finalizers}}, namespace=NAMESPACE)
 
 
 async def _evict(plane: Plane, pod: str) -> None:

@@ -59,15 +59,15 @@ def test_a_process_of_an_earlier_run_is_an_error(cache: Path) -> None:
     """It would hold memory and a port: named with its folder, never reused and never killed by us."""
     left = cache / f"{dead_pid()}-left"
     left.mkdir()
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", left.name])
-    try:
+    program = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()", left.name]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        # In the very moment of its start a process has no command line yet.
+        assert process.stdout is not None
+        process.stdout.readline()
         (left / "etcd.pid").write_text(str(process.pid))
         with pytest.raises(PlaneFailed, match=f"an earlier run left etcd running: stop the pids in {left}"):
             idle()
         assert process.poll() is None
-    finally:
-        process.kill()
-        process.wait()
 
 
 def test_a_newcomer_with_the_pid_of_an_earlier_run_is_left_alone(cache: Path) -> None:

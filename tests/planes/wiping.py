@@ -26,6 +26,7 @@ from regroup.kube.resources import (
     STATEFULSETS,
     VALIDATING_WEBHOOKS,
 )
+from regroup.operator.config import NAMESPACE as HOME
 from regroup.wire.client import Client
 from regroup.wire.errors import NotFound
 from regroup.wire.resource import Resource
@@ -69,6 +70,7 @@ async def wipe(client: Client, *, nodes: bool = True, definitions: bool = True) 
     if nodes:
         await _empty(client, NODES, None)
         await _empty(client, LEASES, NODE_LEASES)
+    await _empty(client, LEASES, HOME)  # a lease that is left would keep the next test's operators from leading
     customs = await _customs(client)
     deadline = asyncio.get_running_loop().time() + LIMIT
     while left := [text for resource in (*customs, *OWNERS_FIRST) for text in await _empty(client, resource, NAMESPACE)]:
