@@ -12,6 +12,7 @@ from rich.table import Table
 
 from regroup.cli.connection import access, cluster_options, connected
 from regroup.cli.errors import CommandFailed
+from regroup.cli.files import write_whole
 from regroup.cli.history_plot import draw
 from regroup.cli.values import kind_and_name, namespace
 from regroup.leaderworkerset.controller.history_query import History, read_history
@@ -56,7 +57,7 @@ def command(
     found = asyncio.run(_ask(cluster, namespace or cluster.namespace, target, group=group))
     if plot is not None:
         try:
-            plot.write_text(draw(found.entries, title=f"{found.namespace}/{found.name}"), encoding="utf-8")
+            write_whole(plot, draw(found.entries, title=f"{found.namespace}/{found.name}"))
         except OSError as error:
             raise CommandFailed(f"cannot write {plot}: {error.strerror}") from error
     if output == "json":

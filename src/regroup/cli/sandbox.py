@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from regroup.cli.errors import CommandFailed
+from regroup.cli.files import write_whole
 from regroup.kube.resources import CONFIGMAPS, CRDS, NAMESPACES
 from regroup.operator import manifests
 from regroup.operator.config import CONFIG_NAMESPACE, OperatorConfig
@@ -129,7 +130,7 @@ class _Sandbox:
         port = url.rpartition(":")[2]
         file = self._kubeconfig or Path(tempfile.gettempdir()) / f"regroup-sandbox-{port}.yaml"
         try:
-            file.write_text(httpfront.kubeconfig(url))
+            write_whole(file, httpfront.kubeconfig(url))
         except OSError as error:
             raise CommandFailed(f"cannot write the kubeconfig {file}: {error.strerror}") from error
         return file.resolve()
