@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-real test test-real test-node check format bench bench-real lock clean
+.PHONY: help setup demo demo-real test test-real test-node check format chart bench bench-real lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ check: setup ## lint, types, layers
 
 format: setup ## format and mend what ruff can mend
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+chart: setup ## write charts/regroup anew from the manifests
+	@$(BIN)/python -m charts.chart
 
 bench: setup ## measure the budgets; JSON on standard output
 	@$(BIN)/python -m benchmarks

@@ -2,7 +2,7 @@
 
 In this order: a user's own (``REGROUP_ASSETS``, ``KUBEBUILDER_ASSETS``), the cache, a build from the Go module beside this file.
 The cache is outside of the checkout and keyed by the sources, so every clone shares it. The kubelet is a second binary of the
-same module: it builds on Linux only, and only the suites with real containers need it.
+same module: it builds on Linux only, and only the suites with real containers need it. Helm, for the chart, is another module.
 """
 
 import fcntl
@@ -20,6 +20,8 @@ PARTS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 VERSION = "1.36.3"
 SOURCES = Path(__file__).parent
 KUBELET = SOURCES / "kubelet"
+HELM = SOURCES / "helm"
+HELM_PACKAGE = "helm.sh/helm/v3"
 BUILD_LIMIT = 45 * 60
 """Seconds; a first build takes about five minutes on two cores."""
 
@@ -49,7 +51,7 @@ def find(*, build: bool = True) -> Binaries:
     if not binary.exists():
         if not build:
             raise PlaneUnavailable("the real control plane is not built yet: make test-real builds it")
-        _build(binary, SOURCES, what="the real control plane")
+        _build(binary, SOURCES, what=f"the real control plane (Kubernetes {VERSION})", stamps=_kubernetes_stamps())
     return Binaries({part: (str(binary), part) for part in PARTS}, ours=True)
 
 
@@ -62,7 +64,27 @@ def find_kubelet(*, build: bool = True) -> Path:
     if not binary.exists():
         if not build:
             raise PlaneUnavailable("the kubelet is not built yet: make test-node builds it")
-        _build(binary, KUBELET, what="the kubelet")
+        _build(binary, KUBELET, what=f"the kubelet (Kubernetes {VERSION})", stamps=_kubernetes_stamps())
+    return binary
+
+
+def find_helm(*, build: bool = True) -> Path:
+    """The helm to use: a user's own when the folder of assets has one. Raises ``PlaneUnavailable``."""
+    for variable in ("REGROUP_ASSETS", "KUBEBUILDER_ASSETS"):
+        if (folder := os.environ.get(variable)) and os.access(own := Path(folder) / "helm", os.X_OK):
+            return own
+    binary = cache_folder() / f"helm-{_key(HELM, module=HELM)}"
+    if not binary.exists():
+        if not build:
+            raise PlaneUnavailable("helm is not built yet: make test-real builds it")
+        # What it takes a cluster to be when it renders without one: its own build says so too, else it is 1.20.
+        major, minor, _ = VERSION.split(".")
+        versions = {
+            f"{HELM_PACKAGE}/pkg/{package}.k8sVersion{name}": value
+            for package in ("chartutil", "lint/rules")
+            for name, value in (("Major", major), ("Minor", minor))
+        }
+        _build(binary, HELM, what="helm", stamps=versions, package=f"{HELM_PACKAGE}/cmd/helm")
     return binary
 
 
@@ -84,14 +106,20 @@ def _assets(folder: Path, variable: str) -> Binaries:
     return Binaries({part: (str(folder / part),) for part in PARTS}, ours=False)
 
 
-def _key(package: Path) -> str:
+def _key(folder: Path, *, module: Path = SOURCES) -> str:
     digest = hashlib.sha256(VERSION.encode())
-    for path in sorted([*package.glob("*.go"), SOURCES / "go.mod", SOURCES / "go.sum"]):
+    for path in sorted([*folder.glob("*.go"), module / "go.mod", module / "go.sum"]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _build(binary: Path, package: Path, *, what: str) -> None:
+def _kubernetes_stamps() -> dict[str, str]:
+    major, minor, _ = VERSION.split(".")
+    stamp = "k8s.io/component-base/version"
+    return {f"{stamp}.gitVersion": f"v{VERSION}", f"{stamp}.gitMajor": major, f"{stamp}.gitMinor": minor}
+
+
+def _build(binary: Path, folder: Path, *, what: str, stamps: dict[str, str], package: str = ".") -> None:
     try:
         go = find_go(cache_folder())
     except NoGo as error:
@@ -102,18 +130,16 @@ def _build(binary: Path, package: Path, *, what: str) -> None:
         if binary.exists():
             return
         print(
-            f"building {what} (Kubernetes {VERSION}) into {binary}; about five minutes, once",
+            f"building {what} into {binary}; some minutes, once",
             file=sys.stderr,
             flush=True,
         )
-        major, minor, _ = VERSION.split(".")
-        stamp = "k8s.io/component-base/version"
-        flags = f"-s -w -X {stamp}.gitVersion=v{VERSION} -X {stamp}.gitMajor={major} -X {stamp}.gitMinor={minor}"
-        with tempfile.TemporaryDirectory(dir=binary.parent) as folder:
-            fresh = Path(folder) / "fresh"
+        flags = " ".join(["-s -w", *(f"-X {name}={value}" for name, value in stamps.items())])
+        with tempfile.TemporaryDirectory(dir=binary.parent) as scratch:
+            fresh = Path(scratch) / "fresh"
             result = subprocess.run(
-                [go, "build", "-trimpath", "-mod=readonly", "-ldflags", flags, "-o", str(fresh), "."],
-                cwd=package,
+                [go, "build", "-trimpath", "-mod=readonly", "-ldflags", flags, "-o", str(fresh), package],
+                cwd=folder,
                 env={**os.environ, "CGO_ENABLED": "0"},
                 capture_output=True,
                 text=True,
@@ -131,3 +157,7 @@ if __name__ == "__main__":
     except PlaneUnavailable as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(UNAVAILABLE)
+    try:
+        print(find_helm())
+    except PlaneUnavailable as error:
+        print(f"no chart can be tested: {error}", file=sys.stderr)  # those tests fail, and the others do not need it
