@@ -203,12 +203,13 @@ async def test_the_webhooks_trust_is_there_before_the_work_begins() -> None:
     """Certificate, then webhooks, then caBundle, then the lease; also a replica that does not lead serves."""
     api = await installed()
     one, two = operator_on(api, webhook_port=0), operator_on(api, webhook_port=0, identity="two")
-    async with running(one), running(two):
+    async with running(one):
         await one.ready.wait()
-        await asyncio.sleep(5)
         assert one.webhook_port
-        assert two.webhook_port
-        assert not two.ready.is_set()
+        async with running(two):
+            await asyncio.sleep(60)
+            assert two.webhook_port
+            assert not two.ready.is_set()
     secret: dict[str, Any] = await api.client.get(SECRETS, SECRET, namespace=NAMESPACE)
     for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         found: dict[str, Any] = await api.client.get(resource, WEBHOOK_CONFIGURATION)
