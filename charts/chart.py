@@ -16,7 +16,9 @@ from typing import Any
 from charts.settings import run_option, schema, values_yaml
 from charts.tree import ABSENT, Block, Choice, Text, Tree, choose, mapped, written
 
+from regroup.leaderworkerset.keys import LEADERWORKERSETS
 from regroup.leaderworkerset.objects.gang import Provider
+from regroup.omenative.keys import INFERENCE_REPLICAS, INFERENCE_SERVICES
 from regroup.operator.manifests import ManifestOptions, manifests
 from regroup.wire import yamlish
 
@@ -69,7 +71,11 @@ To try it, from a checkout:
   kubectl get lws,pods
 {{- if and .Values.create.crds .Values.crds.keep }}
 
-helm uninstall leaves the CRDs and their objects. To delete them too, with all groups that run:
+helm uninstall leaves the CRDs, and the groups that run. To delete these too begin with the groups, while there is an operator to
+take its finalizers off:
+
+  kubectl delete --cascade=foreground --all --all-namespaces @KEPT@
+  helm uninstall {{ .Release.Name }} --namespace {{ .Release.Namespace }}
   kubectl delete crd @CRDS@
 {{- end }}
 """
@@ -78,7 +84,9 @@ helm uninstall leaves the CRDs and their objects. To delete them too, with all g
 def files() -> dict[str, str]:
     """The chart: each file's path below its folder, and its text."""
     crds = manifests(ManifestOptions(), only=["crds"])
-    notes = _NOTES.replace("@IMAGE@", ManifestOptions.image).replace("@CRDS@", " ".join(one["metadata"]["name"] for one in crds))
+    kept = ",".join(f"{one.plural}.{one.group}" for one in (LEADERWORKERSETS, INFERENCE_SERVICES, INFERENCE_REPLICAS))
+    names = " ".join(one["metadata"]["name"] for one in crds)
+    notes = _NOTES.replace("@IMAGE@", ManifestOptions.image).replace("@KEPT@", kept).replace("@CRDS@", names)
     return {
         "Chart.yaml": _chart_yaml(),
         "values.yaml": values_yaml(),

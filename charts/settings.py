@@ -192,7 +192,8 @@ def _settings() -> Iterator[Setting]:
         inner=[
             Setting(
                 name="keep",
-                about="Leave the CRDs, and so every LeaderWorkerSet and InferenceService, when the release is uninstalled.",
+                about="Leave the CRDs, and so every LeaderWorkerSet and InferenceService, when the release is uninstalled.\n"
+                "If false, delete those objects first, while there is an operator to take its finalizers off.",
                 schema=FLAG,
                 default=True,
             )

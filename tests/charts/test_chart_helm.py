@@ -14,7 +14,7 @@ import pytest
 from charts.chart import FOLDER
 from charts.settings import SETTINGS, Setting
 from tests.charts.cases import BUNDLE, CASES, HOME, Values, by_name, only, printed
-from tests.charts.conftest import RELEASE, Helm
+from tests.charts.conftest import LIMIT, RELEASE, Helm
 from tests.planes.realplane.controlplane import ControlPlane
 from tests.planes.socket_plane import free_port
 
@@ -350,22 +350,49 @@ def test_a_release_lives(installer: Helm, control: ControlPlane, tmp_path: Path)
     installer("uninstall", RELEASE, "--namespace", HOME)
 
 
+def kubectl(helm: Helm, folder: Path, *words: str) -> str:
+    command = [str(Path(sys.executable).with_name("kubectl")), "--kubeconfig", str(helm.kubeconfig), *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_over_what_the_manifests_installed(installer: Helm, control: ControlPlane, tmp_path: Path) -> None:
     """docs/operating.md: who installed with `regroup manifests` goes over to Helm with --take-ownership, and no object is made
-    anew; with create.crds off CRDs are somebody else's."""
+    anew; the next upgrade changes what kubectl had applied."""
+    command = [str(Path(sys.executable).with_name("regroup")), "manifests"]
+    bundle = tmp_path / "all.yaml"
+    bundle.write_bytes(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    kubectl(installer, tmp_path, "apply", "--server-side", "-f", "all.yaml")
+    look = ["get", "-f", "all.yaml", "-o", "json"]
+    before = by_name(json.loads(kubectl(installer, tmp_path, *look))["items"])
+    target = [RELEASE, str(FOLDER), "--namespace", HOME]
+    refused = installer.run("install", *target)
+    assert "invalid ownership metadata" in refused.stderr
+    installer("install", *target, "--take-ownership")
+    after = by_name(json.loads(kubectl(installer, tmp_path, *look))["items"])
+    assert {name: one["metadata"]["uid"] for name, one in after.items()} == {
+        name: one["metadata"]["uid"] for name, one in before.items()
+    }
+    owned = {name for name, one in after.items() if one["metadata"].get("annotations", {}).get("meta.helm.sh/release-name")}
+    assert owned == {name for name, one in after.items() if one["kind"] != "Namespace"}
+    installer("upgrade", *target, "--set", "replicas=1,nodeLossGrace=5")
+    spec = get(control, DEPLOYMENT)["spec"]
+    assert spec["replicas"] == 1
+    assert spec["template"]["spec"]["containers"][0]["args"][-2:] == ["--node-loss-grace", "5"]
+
+
+def test_crds_that_are_somebody_elses(installer: Helm, control: ControlPlane, tmp_path: Path) -> None:
+    """With ``create.crds`` off they are left as they are, also when the release goes."""
     for one in printed(["--only", "crds"], tmp_path):
         control.request("POST", CRDS, one)
     before = {one["metadata"]["uid"] for one in get(control, CRDS)["items"]}
-    target = [RELEASE, str(FOLDER), "--namespace", HOME, "--create-namespace"]
-    refused = installer.run("install", *target)
-    assert "invalid ownership metadata" in refused.stderr
-    others = ["rbac", "config", "webhooks", "deployment"]
-    installer("install", *target, "--values", written(tmp_path, only(*others)))
-    assert all("annotations" not in one["metadata"] for one in get(control, CRDS)["items"])
-    installer("upgrade", RELEASE, str(FOLDER), "--namespace", HOME, "--reset-values", "--take-ownership")
+    values = written(tmp_path, only("rbac", "config", "webhooks", "deployment"))
+    installer("install", RELEASE, str(FOLDER), "--namespace", HOME, "--create-namespace", "--values", values)
+    installer("uninstall", RELEASE, "--namespace", HOME)
     found = get(control, CRDS)["items"]
     assert {one["metadata"]["uid"] for one in found} == before
-    assert all(one["metadata"]["annotations"].items() >= KEPT.items() for one in found)
+    assert all("annotations" not in one["metadata"] for one in found)
 
 
 def test_every_setting_together_is_taken_by_the_api_server(installer: Helm, control: ControlPlane, tmp_path: Path) -> None:
