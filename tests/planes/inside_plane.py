@@ -47,6 +47,10 @@ class InsidePlane(NodePlane):
 
     async def _end(self) -> None:
         await super()._end()
+        await self.remove_operator()
+
+    async def remove_operator(self) -> None:
+        """All that ``start_operator`` brought, but for CRDs, rights and the namespace."""
         await self.kubectl("delete", _WEBHOOKS, WEBHOOK_CONFIGURATION, namespace=None)
         await self.kubectl("delete", _OWN, "--all", namespace=HOME)
         await self.wait_for(self._no_operator, timeout=START, what="the operator's pods are gone")

@@ -19,6 +19,7 @@ from typing import Any, Self
 from tests.planes.nodeplane.images import BUSYBOX
 from tests.planes.nodeplane.machine import Machine
 from tests.planes.plane import NAMESPACE, Plane, lws_manifest, pod_template
+from tests.planes.realplane.binaries import find_helm
 
 from regroup.kube.pod import Pod
 from regroup.kube.resources import NAMESPACES, PODS
@@ -38,6 +39,8 @@ from regroup.wire.kubeconfig import ClusterAccess, Identity
 NODE_LOSS_GRACE = 5.0
 OPERATOR_LIMIT = 60.0
 COMMAND_LIMIT = 60.0
+HELM_LIMIT = 150.0
+"""It waits for rollouts, for less than that."""
 STOP_LIMIT = 10.0
 GONE_LIMIT = 120.0
 _SERVED = "inferenceservices,servingruntimes"
@@ -134,6 +137,11 @@ class NodePlane(Plane):
         """Run a command of ours with the admin's kubeconfig and give what it printed. Fails when it does."""
         command, *rest = arguments
         return await _run(str(_BIN / "regroup"), command, "--kubeconfig", str(self._admin), *rest, timeout=timeout)
+
+    async def helm(self, *arguments: str) -> str:
+        """Run Helm in the operator's namespace and give what it printed. Fails when it does."""
+        command = [str(find_helm(build=False)), "--kubeconfig", str(self._admin), "--namespace", HOME, *arguments]
+        return await _run(*command, timeout=HELM_LIMIT)
 
     async def manifests(self, *arguments: str) -> str:
         """What ``regroup manifests`` prints."""

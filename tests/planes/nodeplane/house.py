@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.planes.nodeplane import cgroups, network, packages
 from tests.planes.nodeplane.node import KEPT_LOGS
-from tests.planes.realplane.binaries import UNAVAILABLE, PlaneUnavailable, cache_folder, find, find_kubelet
+from tests.planes.realplane.binaries import UNAVAILABLE, PlaneUnavailable, cache_folder, find, find_helm, find_kubelet
 from tests.planes.realplane.controlplane import PlaneFailed
 
 FOLDER = "REGROUP_NODE_HOUSE"
@@ -55,6 +55,7 @@ def ready(*, install: bool) -> None:
     packages.ensure(install=install)
     find()
     find_kubelet()
+    find_helm()
     probe = subprocess.run(
         ["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, text=True, check=False
     )
