@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from regroup.leaderworkerset.controller.endings import JOINED, Ending, Endings
+from regroup.leaderworkerset.controller.endings import JOINED, SETS_AT_ONCE, Ending, Endings
 from regroup.runtime.clock import LoopClock
 from regroup.wire.client import Client
 from regroup.wire.transport import Request, Response
@@ -21,11 +21,19 @@ class Api:
     def __init__(self) -> None:
         self.requests: list[str] = []
         self.news = asyncio.Event()
+        self.under_way = self.most = 0
+        """Deletions of sets that wait for their answer, and the most there ever were."""
 
     async def request(self, request: Request, *, timeout: float) -> Response:
+        of_set = "/statefulsets/" in request.path
+        self.under_way += of_set
+        self.most = max(self.most, self.under_way)
         query = "&".join(f"{name}={unquote(value)}" for name, value in request.query)
         self.requests.append(f"{request.method} {request.path.rpartition('/namespaces/')[2]}{'?' + query if query else ''}")
         self.news.set()
+        for _ in range(3):  # others get to send meanwhile
+            await asyncio.sleep(0)
+        self.under_way -= of_set
         return EMPTY
 
     def stream(self, request: Request, *, connect_timeout: float, read_timeout: float) -> object:
@@ -93,3 +101,4 @@ async def test_many_groups_at_once_are_told_together() -> None:
     assert len(told) == collections
     named = {uid for one in told for uid in one.partition("(")[2].partition(")")[0].split(",")}
     assert named == {f"leader-{number}" for number in range(1, groups)}
+    assert api.most == SETS_AT_ONCE, "a connection is dear: they must not all be opened at once"

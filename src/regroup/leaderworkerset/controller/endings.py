@@ -28,6 +28,9 @@ AT_ONCE = 8
 """Endings under way at the same time, each of one or several groups."""
 JOINED = 12
 """Groups whose pods are told with one request: the API server deletes a collection one object after the other."""
+SETS_AT_ONCE = 8
+"""Sets that are being deleted at the same time. In a storm all of them would go out at once, each on a connection of its own,
+and opening one costs both ends more than the request does: it would keep the API server from the leaders' deletions."""
 CROWDED = 0.1
 """Seconds between two endings that belong to a storm."""
 LULL, LULLS = 0.05, 10
@@ -69,6 +72,7 @@ class Endings:
         """When the last one came, and whether it came soon after the one before."""
         self._crowded = False
         self._collector = _Collector(clock)
+        self._set_slots = asyncio.Semaphore(SETS_AT_ONCE)
         self._log = structlog.get_logger("leaderworkerset.endings")
 
     def add(self, ending: Ending) -> None:
@@ -125,9 +129,10 @@ class Endings:
 
     async def _delete_set(self, ending: Ending) -> None:
         try:
-            await self._client.delete(
-                STATEFULSETS, ending.set_name, namespace=ending.namespace, uid=ending.set_uid, propagation="Background"
-            )
+            async with self._set_slots:
+                await self._client.delete(
+                    STATEFULSETS, ending.set_name, namespace=ending.namespace, uid=ending.set_uid, propagation="Background"
+                )
         except WireError as error:
             self._log.info("a worker set is left to garbage collection", name=ending.set_name, error=str(error)[:300])
 
