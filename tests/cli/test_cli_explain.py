@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from tests.planes.gang_apis import volcano_crd
 from tests.planes.plane import NAMESPACE, lws_manifest
 from tests.planes.sandbox_plane import SandboxPlane
 
-from regroup.cli.explain import show
+from regroup.cli.explain import FEW, show
 from regroup.kube.resources import CRDS, MUTATING_WEBHOOKS, PODS
-from regroup.leaderworkerset.controller.explain_query import NoSuchGroup, explain
+from regroup.leaderworkerset.controller.explain_query import Explanation, NoSuchGroup, explain
 from regroup.leaderworkerset.controller.setup import Settings
 from regroup.leaderworkerset.objects.gang import Provider
 from regroup.sandbox.apifaults import Match
@@ -35,6 +36,13 @@ async def test_groups_are_explained_as_the_operator_sees_them() -> None:
         ]
         assert {member.pod for member in seen.groups[0].members} == {"demo-0", "demo-0-1", "demo-0-2"}
         assert json.loads(json.dumps(seen.to_dict()))["groups"][1]["size"] == 3
+        pods = [member.pod for group in seen.groups for member in group.members]
+        assert all(pod in _shown(seen) for pod in pods)
+        assert not any(pod in _shown(seen, details=False) for pod in pods)
+        many = replace(seen, groups=[*seen.groups] * FEW)
+        assert not any(pod in _shown(many) for pod in pods)
+        assert f"{len(many.groups)} groups: --group N shows one" in _shown(many)
+        assert all(pod in _shown(many, details=True) for pod in pods)
 
         await plane.faults.crash(NAMESPACE, "demo-1-2", exit_code=7)
         await plane.sleep(5)
@@ -46,11 +54,15 @@ async def test_groups_are_explained_as_the_operator_sees_them() -> None:
         record = plane.cluster.server.faults.record()
         assert not [entry for entry in record if entry.writes and "explain" in entry.user_agent], "reads only"
 
-        page = io.StringIO()
-        show(seen, Console(file=page, width=200), details=True)
-        assert "Recreate" in page.getvalue()
-        assert "demo-1-2" in page.getvalue()
-        assert "\x1b" not in page.getvalue(), "no colours outside a terminal"
+        assert "Recreate" in _shown(seen)
+        assert "demo-1-2" in _shown(seen)
+        assert "\x1b" not in _shown(seen), "no colours outside a terminal"
+
+
+def _shown(seen: Explanation, *, details: bool | None = None) -> str:
+    page = io.StringIO()
+    show(seen, Console(file=page, width=200), details=details)
+    return page.getvalue()
 
 
 async def test_a_pod_that_no_webhook_has_seen_is_named() -> None:
@@ -69,9 +81,7 @@ async def test_a_pod_that_no_webhook_has_seen_is_named() -> None:
         (note,) = seen.notes
         assert "webhook was not registered" in note
         assert note.endswith(": demo-0")
-        page = io.StringIO()
-        show(seen, Console(file=page, width=200), details=False)
-        assert "demo-0" in page.getvalue()
+        assert "demo-0" in _shown(seen, details=False)
         body = {key: found[key] for key in ("apiVersion", "kind", "webhooks")} | {"metadata": {"name": "regroup"}}
         await plane.client.create(MUTATING_WEBHOOKS, body)
         await plane.delete_pod("demo-0")
@@ -139,9 +149,7 @@ async def test_limits_and_the_last_failure_for_a_person() -> None:
         await plane.sleep(1)
         client = plane.cluster.client("explain")
         seen = await explain(client, NAMESPACE, "demo", group=None, now=plane.clock.now(), settings=Settings())
-        page = io.StringIO()
-        show(seen, Console(file=page, width=250), details=True)
-        text = page.getvalue()
+        text = _shown(seen)
         (group,) = seen.groups
         assert (group.state, group.rule, group.restarts_used, group.restarts_left) == ("Deferred", "lws 5.7", 0, 2)
         assert group.next_permitted == group.recreation_permitted_from

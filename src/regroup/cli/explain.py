@@ -41,6 +41,8 @@ _COLOURS = {
     "Recreating": "red",
     "Exhausted": "red",
 }
+FEW = 8
+"""Groups or Instances whose details are shown without being asked for: a screen or two."""
 
 
 def _target(_: click.Context, __: click.Parameter, value: str) -> tuple[str, str]:
@@ -51,17 +53,19 @@ def _target(_: click.Context, __: click.Parameter, value: str) -> tuple[str, str
     "explain",
     epilog="""\b
 Examples:
-  regroup explain lws/demo                         every group: state, decision, rule, reason
+  regroup explain lws/demo                         every group: state, decision, rule, reason, pods, last failure
+  regroup explain lws/demo --no-details            a line for each
   regroup explain lws/demo --group 1               one group with its pods and the facts
   regroup explain lws/demo -n inference -o json    for scripts
-  regroup explain isvc/qwen3-0-6b -n qwen3-native  every Instance: phase, what comes next, rule, reason
-  regroup explain isvc/qwen3-0-6b --details        with its pods and the writes of the next pass""",
+  regroup explain isvc/qwen3-0-6b -n qwen3-native  every Instance: phase, what comes next, rule, reason, pods""",
 )
 @click.argument("target", metavar="lws/NAME|isvc/NAME", callback=_target)
 @cluster_options
 @click.option("-n", "--namespace", callback=namespace, help="Namespace of the object. [default: the context's]")
 @click.option("--group", metavar="N", help="Only this group, with its pods and facts.")
-@click.option("--details", is_flag=True, help="With pods and facts of all.")
+@click.option(
+    "--details/--no-details", default=None, help=f"With the pods, facts and last failure of each. [default: of up to {FEW}]"
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option(
     "--config-namespace",
@@ -90,7 +94,7 @@ def command(
     context: str | None,
     namespace: str | None,
     group: str | None,
-    details: bool,
+    details: bool | None,
     output: str,
     config_namespace: str | None,
     node_loss_grace: float,
@@ -99,7 +103,7 @@ def command(
     """Say what the operator sees and would do for each group or Instance, and why."""
     kind, name = target
     if kind == "isvc" and group is not None:
-        raise click.UsageError("--group: an InferenceService has Instances, which --details shows all of")
+        raise click.UsageError("--group: an InferenceService has Instances, which are shown all together")
     cluster = access(kubeconfig, context)
     where = namespace or cluster.namespace
     # A pipe has no width of its own: long sentences stay on their line there.
@@ -109,14 +113,15 @@ def command(
         if output == "json":
             click.echo(json.dumps(service.to_dict(), indent=2))
         else:
-            show_service(service, console, details=details)
+            few = sum(len(one.instances) for one in service.components) <= FEW
+            show_service(service, console, details=few if details is None else details)
         return
     settings = Settings(node_loss_grace=node_loss_grace, scheduler_provider=Provider(scheduler_provider))
     explanation = asyncio.run(_ask(cluster, where, name, group=group, settings=settings))
     if output == "json":
         click.echo(json.dumps(explanation.to_dict(), indent=2))
         return
-    show(explanation, console, details=details or group is not None)
+    show(explanation, console, details=details)
 
 
 async def _ask_service(cluster: ClusterAccess, namespace: str, name: str, *, config_namespace: str | None) -> ServiceExplanation:
@@ -133,8 +138,9 @@ async def _ask(cluster: ClusterAccess, namespace: str, name: str, *, group: str 
             raise CommandFailed(f"lws/{name} in namespace {namespace}: {error}") from error
 
 
-def show(explanation: Explanation, console: Console, *, details: bool) -> None:
-    """Print for a person: a line a group, and with ``details`` each group's pods and facts."""
+def show(explanation: Explanation, console: Console, *, details: bool | None) -> None:
+    """Print for a person: a line a group, and with ``details`` each group's pods and facts; None: where they are ``FEW``."""
+    count = len(explanation.groups)
     console.print(f"[bold]{escape(explanation.namespace)}/{escape(explanation.name)}[/]  {explanation.replicas} groups wanted")
     table = _table("GROUP", "STATE", "READY", "DECISION", "RULE", "WHY", "RESTARTS", "NEXT")
     for group in explanation.groups:
@@ -146,8 +152,10 @@ def show(explanation: Explanation, console: Console, *, details: bool) -> None:
         console.print(table)
     else:
         console.print("no groups")
-    for group in explanation.groups if details else ():
+    for group in explanation.groups if (count <= FEW if details is None else details) else ():
         _show_group(group, console)
+    if details is None and count > FEW:
+        console.print(f"{count} groups: --group N shows one with its pods and its last failure, --details all")
     for note in explanation.notes:
         console.print(f"note: {escape(note)}")
 
@@ -158,7 +166,7 @@ def _show_group(group: GroupReport, console: Console) -> None:
         state = f"{member.state} (earlier incarnation)" if member.remnant else member.state
         row: tuple[Any, ...] = (member.pod, member.index, state, member.restarts, member.node or "-", member.uid)
         table.add_row(*(escape(str(cell)) for cell in row))
-    console.print()
+    console.print(f"\n[bold]group {escape(group.group)}[/]")
     console.print(table)
     console.print(f"policy {escape(group.policy)}, revision {escape(group.revision) or '-'}")
     for title, text in (

@@ -66,7 +66,7 @@ def _show_instance(one: InstanceReport, console: Console) -> None:
         phase = f"{pod.phase or '-'} (deleting)" if pod.deleting else pod.phase or "-"
         row = (pod.name, pod.runner or "-", phase, "yes" if pod.ready else "no", str(pod.restarts), pod.node or "-", pod.uid)
         table.add_row(*map(escape, row))
-    console.print()
+    console.print(f"\n[bold]Instance {one.index}[/]")
     console.print(table)
     for title, text in (("operation", one.operation), ("deadline", one.deadline), ("ready since", one.ready_since)):
         if text:
