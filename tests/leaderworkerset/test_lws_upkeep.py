@@ -17,7 +17,7 @@ from regroup.leaderworkerset.groups.decisions import (
     Wait,
 )
 from regroup.leaderworkerset.groups.upkeep import upkeep
-from regroup.leaderworkerset.view import GroupView, LeaderSet, Policy, Rules, ServiceState, WorkerSet
+from regroup.leaderworkerset.view import GroupKey, GroupView, LeaderSet, Policy, Rules, ServiceState, WorkerSet
 
 RULES = Rules(Policy.ON_POD_RESTART, size=3)
 NEW = pod(0, uid="new", gated=True, phase="Pending", ready=False)
@@ -99,6 +99,12 @@ class TestNone:
         decision = upkeep(none(worker_set=stateful_set()), NOW)
         assert isinstance(decision, RepairWorkers)
         assert list(decision.fields) == ["owner"]
+
+    def test_in_hash_the_set_stays_with_its_leader(self) -> None:
+        """Spec 5.3: only Ordinal workers outlive their leader. In Hash the leader's own set is right as it is, else every pass
+        would write its owner again and explain would call a healthy group one that needs repair."""
+        hashed = replace(none(worker_set=stateful_set()), key=GroupKey("default", "demo", "0" * 40))
+        assert isinstance(upkeep(hashed, NOW), Stay)
 
     def test_a_set_of_the_leaderworkerset_under_a_policy_that_recreates(self) -> None:
         """A policy change arrives with a new leader: its set must go with it."""

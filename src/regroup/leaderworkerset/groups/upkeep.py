@@ -143,7 +143,8 @@ def _worker_set(view: GroupView, rules: Rules, owner: Owner) -> Decision:
     if kept and rules.policy.recreates:
         why = "its groups are recreated as one, so the worker set must belong to the leader"
         return RemoveWorkers(rule="lws 5.3", why=why, set_name=workers.name, set_uid=workers.uid)
-    drift = [*workers.drift, *(["owner"] if mine and not rules.policy.recreates else [])]
+    outlives = not rules.policy.recreates and not view.hash_mode
+    drift = [*workers.drift, *(["owner"] if mine and outlives else [])]
     if drift and workers.revision == view.revision:
         why = f"{', '.join(drift)} of worker set {workers.name} differ from the group's revision"
         return RepairWorkers(rule="lws Q30", why=why, set_name=workers.name, set_uid=workers.uid, fields=drift)
