@@ -5,6 +5,7 @@ everything waits for what it wants to see.
 """
 
 import itertools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -199,6 +200,17 @@ def test_what_only_shows_when_pods_are_made_is_an_event(k: Kubectl) -> None:
     assert 'spec.template.spec.restartPolicy: Unsupported value: "Never"' in line
     k("apply", "-f", "-", text=MINIMAL.replace("NAME", "good"))
     k("wait", "--for=condition=Available", "lws/good", "--timeout=60s")
+
+
+def test_explain_goes_by_the_clusters_time(k: Kubectl) -> None:
+    """A sandbox that runs at its own speed is ahead of the machine, and so may a real cluster be: the times that explain gives,
+    and what it decides by them, are the API server's."""
+    k("apply", "-f", "-", text=MINIMAL.replace("NAME", "late"))
+    k("wait", "--for=condition=Available", "lws/late", "--timeout=60s")
+    available = k("get", "lws/late", "-o", 'jsonpath={.status.conditions[?(@.type=="Available")].lastTransitionTime}')
+    said = regroup("explain", "lws/late", "-n", k.namespace, "-o", "json", kubeconfig=k.kubeconfig)
+    assert said.code == 0, said.all
+    assert all(group["recreation_permitted_from"] >= available for group in json.loads(said.out)["groups"]), said.out
 
 
 def test_a_group_of_two_thousand_million_does_not_end_the_cluster(cluster: Sandbox) -> None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from regroup.cli.errors import EXIT_CLUSTER, CommandFailed, cluster_failure
+from regroup.runtime.clock import Clock, LoopClock, SystemClock
 from regroup.wire.client import Client
 from regroup.wire.errors import WireError
 from regroup.wire.http import HttpTransport
@@ -54,6 +55,11 @@ def access(kubeconfig: str | None, context: str | None, *, allow_in_cluster: boo
             ],
             exit_code=EXIT_CLUSTER,
         ) from error
+
+
+async def server_clock(client: Client) -> Clock:
+    """The API server's time. This machine's own may be wrong, and a sandbox's runs at its own speed."""
+    return LoopClock(start=await client.server_time() or SystemClock().now())
 
 
 @asynccontextmanager

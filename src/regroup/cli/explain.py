@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from regroup.cli.connection import access, cluster_options, connected
+from regroup.cli.connection import access, cluster_options, connected, server_clock
 from regroup.cli.errors import CommandFailed
 from regroup.cli.explain_service import show_service
 from regroup.cli.values import kind_and_name, namespace
@@ -21,7 +21,6 @@ from regroup.leaderworkerset.telling.explain import GroupReport
 from regroup.omenative.controller.explain_query import ServiceExplanation
 from regroup.omenative.controller.explain_query import explain as explain_service
 from regroup.operator.config import CONFIG_NAMESPACE, NAMESPACE
-from regroup.runtime.clock import SystemClock
 from regroup.wire.kubeconfig import ClusterAccess
 
 _KINDS = {
@@ -127,13 +126,14 @@ def command(
 async def _ask_service(cluster: ClusterAccess, namespace: str, name: str, *, config_namespace: str | None) -> ServiceExplanation:
     where = (config_namespace,) if config_namespace else (NAMESPACE, CONFIG_NAMESPACE)
     async with connected(cluster, user_agent="regroup-explain", doing=f"reading isvc/{name} in namespace {namespace}") as client:
-        return await explain_service(client, namespace, name, clock=SystemClock(), config_namespaces=where)
+        return await explain_service(client, namespace, name, clock=await server_clock(client), config_namespaces=where)
 
 
 async def _ask(cluster: ClusterAccess, namespace: str, name: str, *, group: str | None, settings: Settings) -> Explanation:
     async with connected(cluster, user_agent="regroup-explain", doing=f"reading lws/{name} in namespace {namespace}") as client:
+        now = (await server_clock(client)).now()
         try:
-            return await explain(client, namespace, name, group=group, now=SystemClock().now(), settings=settings)
+            return await explain(client, namespace, name, group=group, now=now, settings=settings)
         except NoSuchGroup as error:
             raise CommandFailed(f"lws/{name} in namespace {namespace}: {error}") from error
 

@@ -4,11 +4,13 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from email.utils import format_datetime
 from typing import Protocol
 
 import yaml
 from aiohttp import web
 
+from regroup.runtime.clock import Clock
 from regroup.sandbox.apifaults import Disconnected
 from regroup.sandbox.apiserver.reading import ServerStream
 from regroup.wire.transport import Request, Response
@@ -19,6 +21,9 @@ BODY_LIMIT = 8 * 1024 * 1024
 
 class Handler(Protocol):
     """What is served: an ``ApiServer``."""
+
+    @property
+    def clock(self) -> Clock: ...
 
     def handle(self, request: Request) -> Awaitable[Response | ServerStream]: ...
 
@@ -92,7 +97,9 @@ class _Front:
                 return await self._stream(request, answer)
         except Disconnected:
             return _hang_up(request)
-        return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+        # Not aiohttp's own, which is the wall's: a client has to be able to ask what time it is here, at any speed.
+        date = format_datetime(self._server.clock.now(), usegmt=True)
+        return web.Response(status=answer.status, headers={**answer.headers, "date": date}, body=answer.body)
 
     async def _stream(self, request: web.Request, answer: ServerStream) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, headers=answer.headers)
