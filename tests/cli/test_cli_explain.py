@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tests.planes.gang_apis import volcano_crd
-from tests.planes.plane import NAMESPACE, lws_manifest
+from tests.planes.plane import NAMESPACE, lws_manifest, pod_template
 from tests.planes.sandbox_plane import SandboxPlane
 
 from regroup.cli.explain import FEW, show
@@ -135,6 +135,22 @@ async def test_a_gang_without_its_api_is_explained() -> None:
         await plane.wait_available()
         (group,) = (await explain(client, NAMESPACE, "demo", group=None, now=now, settings=settings)).groups
         assert (group.state, group.waits_for) == ("Running", None)
+
+
+@pytest.mark.parametrize(("identity", "kind"), [("Ordinal", "StatefulSet"), ("Hash", "Deployment")])
+async def test_leaders_that_nothing_makes_are_explained(identity: str, kind: str) -> None:
+    """Spec 3.1, 3.2: a template that the API server refuses leaves no workload for the leaders. That is said, with the place
+    where the reason is, and no one is told that they are about to be made."""
+    async with SandboxPlane() as plane:
+        await plane.apply(lws_manifest(size=2, groupIdentity=identity, worker=pod_template(restartPolicy="Never")))
+        await plane.wait_for(lambda: plane.events("FailedCreate"))
+        client, now = plane.cluster.client("explain"), plane.clock.now()
+        seen = await explain(client, NAMESPACE, "demo", group=None, now=now, settings=Settings())
+        assert list(seen.notes) == [
+            f"{kind} demo, which makes the leaders, does not exist; a FailedCreate event of lws/demo tells why"
+        ]
+        assert all(f"{kind} demo, which makes the leaders, does not exist" in group.why for group in seen.groups)
+        assert len(seen.groups) == (0 if identity == "Hash" else 1)
 
 
 async def test_limits_and_the_last_failure_for_a_person() -> None:

@@ -134,7 +134,17 @@ async def _read(client: Client, lws: LeaderWorkerSet) -> tuple[Stores, list[str]
     stores.services.replace(services.items)
     stores.revisions.replace(revisions.items)
     stores.nodes.replace(nodes)
-    return stores, [*notes, *_without_identity(pods.items)]
+    return stores, [*notes, *_without_leader_set(stores, lws), *_without_identity(pods.items)]
+
+
+def _without_leader_set(stores: Stores, lws: LeaderWorkerSet) -> list[str]:
+    """Nothing makes leaders: not yet, or because the API server refused it, which only the events tell (3.1, 3.2)."""
+    meta = lws.metadata
+    kind, makers = ("Deployment", stores.deployments) if lws.hash_mode else ("StatefulSet", stores.sets)
+    found = makers.get(meta.namespace, meta.name)
+    if meta.deleting or found is not None:
+        return []
+    return [f"{kind} {meta.name}, which makes the leaders, does not exist; a FailedCreate event of lws/{meta.name} tells why"]
 
 
 def _without_identity(pods: Iterable[Pod]) -> list[str]:

@@ -44,6 +44,10 @@ def upkeep(view: GroupView, now: datetime) -> Decision:
         return surplus
     leader, rules = view.leader, view.rules
     if leader is None:
+        if view.leader_set is None:
+            kind = "Deployment" if view.hash_mode else "StatefulSet"
+            why = f"there is no leader, because {kind} {view.key.lws}, which makes the leaders, does not exist"
+            return Stay(rule="lws 3.1", why=why)
         return Stay(rule="lws 3.1", why="there is no leader; the leader set makes one")
     if LEADER_NAME in leader.metadata.annotations:
         why = f"leader pod {leader.metadata.name} looks like a worker: this cluster is too old to know ordinals.start"
