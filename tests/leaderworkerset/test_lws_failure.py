@@ -1,5 +1,6 @@
 """What counts as a failure: the table of spec/leaderworkerset.md 5.1."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -162,6 +163,16 @@ def classify(worker: Pod, *sets: Any) -> Membership:
 def test_whose_pod_it_is(worker: Pod, sets: list[Any], expected: Membership) -> None:
     """Spec 5.2 step 5, 4.4, case C104: only the owner chain says who belongs to a group."""
     assert classify(worker, *sets) is expected
+
+
+def test_a_deletion_failed_when_it_was_asked_for() -> None:
+    """A deletionTimestamp is the end of the grace period: what is told, and what counts as the first failure of several, is when
+    somebody asked."""
+    deleted, crashed = pod(2, deleted=25, grace=30), pod(1, restarts=1)
+    (told,) = find_failures(view(workers=(pod(1), deleted)))
+    assert told.at == NOW - timedelta(seconds=5)
+    first, *_ = find_failures(view(workers=(crashed, pod(2, deleted=25, grace=7200))))
+    assert first.signal is Signal.DELETED
 
 
 def test_the_label_is_believed_only_when_the_set_is_gone() -> None:

@@ -5,7 +5,7 @@ Judges pods only. Whether a failure leads to anything (policy, guard, budget) is
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from regroup.kube.pod import ContainerStatus, Pod, Terminated
@@ -159,6 +159,12 @@ def _judged(pod: Pod, view: GroupView) -> bool:
     return revision_of(pod) == view.revision and worker_index(pod) < size and not is_retained(pod)
 
 
+def _deleted_at(pod: Pod) -> datetime | None:
+    """When the deletion was asked for: its timestamp is the end of the grace period, which may be yet to come."""
+    ends = pod.metadata.deletion_timestamp
+    return ends - timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0) if ends is not None else None
+
+
 def _of_pod(pod: Pod, view: GroupView) -> Failure | None:
     if not _judged(pod, view):
         return None
@@ -167,7 +173,7 @@ def _of_pod(pod: Pod, view: GroupView) -> Failure | None:
     if pod.deleting:
         if is_leader or absorbed.deletion or _leaves_by_design(pod, view):
             return None
-        return _evidence(pod, Signal.DELETED, at=pod.metadata.deletion_timestamp)
+        return _evidence(pod, Signal.DELETED, at=_deleted_at(pod))
     if pod.phase == "Failed" and not absorbed.deletion:
         return _evidence(pod, Signal.FAILED)
     if pod.phase in {"Running", "Pending"} and pod.restarts > absorbed.restarts:
