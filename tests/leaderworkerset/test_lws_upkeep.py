@@ -30,6 +30,7 @@ BARE: dict[str, Any] = {"workers": (), "worker_set": None}
         pytest.param(view(), Stay, id="complete"),
         pytest.param(view(leader=None, **BARE), Stay, id="the leader set makes the leader"),
         pytest.param(view(**BARE), CreateWorkers, id="no worker set (28)"),
+        pytest.param(view(telling=True, **BARE), Wait, id="its names are still being deleted"),
         pytest.param(view(rules=replace(RULES, size=1), **BARE), Stay, id="size 1 has no worker set (24, C21)"),
         pytest.param(view(leader=NEW, **BARE), Admit, id="nothing is left of the previous group"),
         pytest.param(view(leader=NEW, remnants=(pod(1, deleted=5),), **BARE), Wait, id="a remnant holds the gate (4.4)"),

@@ -239,6 +239,9 @@ class GroupView:
     """Pods of an earlier incarnation of this group that still exist."""
     impostors: bool = False
     """A stranger carries the label that names this incarnation, so that no collection may be deleted by it (C104)."""
+    telling: bool = False
+    """A request is under way that tells all workers of an earlier incarnation to end. The API server finds them by their label,
+    but deletes one after the other by its name, so it would hit a worker of the next incarnation that has the name by then."""
     departed: Sequence[Departed] = ()
     worker_set: WorkerSet | None = None
     service: ServiceState = ServiceState.NOT_WANTED

@@ -342,7 +342,7 @@ class Actor:
         mine = with_set and workers is not None and not workers.deleting and workers.controlled_by(leader_uid)
         self._endings.add(
             Ending(
-                namespace=view.key.namespace,
+                group=view.key,
                 leader_uid=leader_uid,
                 pods=len(untold),
                 set_name=workers.name if mine and workers is not None else "",

@@ -9,17 +9,20 @@ itself. Here this is made short in one of three ways; what gets lost on the way,
   told with one collection delete, and the set is left to it. That is one write as well.
 - Several groups at once, or one soon after the other: the sets are deleted, and the pods of all of them are told with one
   collection delete.
+
+A collection is found by a label and deleted by names. So nothing of a group may be made anew before such a request has ended.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from regroup.kube.resources import PODS, STATEFULSETS
 from regroup.leaderworkerset.keys import LEADER_UID, NAME
+from regroup.leaderworkerset.view import GroupKey
 from regroup.runtime.clock import Clock
 from regroup.wire.client import Client
 from regroup.wire.errors import WireError
@@ -50,7 +53,7 @@ _MOST = GC_BURST + GC_RATE * GC_WAIT
 class Ending:
     """The workers of one incarnation of a group: ``pods`` of them are there and not told yet."""
 
-    namespace: str
+    group: GroupKey
     leader_uid: str
     pods: int
     set_name: str = ""
@@ -61,10 +64,13 @@ class Ending:
 
 
 class Endings:
-    """Workers that are to go. ``run`` takes them away, until cancelled."""
+    """Workers that are to go. ``run`` takes them away, until cancelled. ``on_told`` hears of each group of which ``tells`` is
+    true no more."""
 
-    def __init__(self, client: Client, *, clock: Clock) -> None:
+    def __init__(self, client: Client, *, clock: Clock, on_told: Callable[[GroupKey], None]) -> None:
         self._client = client
+        self._on_told = on_told
+        self._telling: Counter[GroupKey] = Counter()
         self._waiting: deque[Ending] = deque()
         self._news = asyncio.Event()
         self._clock = clock
@@ -84,6 +90,10 @@ class Endings:
         self._crowded, self._last = now - self._last < CROWDED, now
         self._waiting.append(ending)
         self._news.set()
+
+    def tells(self, group: GroupKey) -> bool:
+        """Whether a request that deletes workers of an incarnation of this group by their names is under way."""
+        return group in self._telling
 
     async def run(self) -> None:
         slots = asyncio.Semaphore(AT_ONCE)
@@ -107,8 +117,8 @@ class Endings:
 
     def _next(self) -> Sequence[Ending]:
         """The ending that waits longest, and those of its namespace that wait with it."""
-        namespace = self._waiting[0].namespace
-        chosen = [one for one in self._waiting if one.namespace == namespace][:JOINED]
+        namespace = self._waiting[0].group.namespace
+        chosen = [one for one in self._waiting if one.group.namespace == namespace][:JOINED]
         taken = {id(one) for one in chosen}
         self._waiting = deque(one for one in self._waiting if id(one) not in taken)
         if not self._waiting:
@@ -131,7 +141,11 @@ class Endings:
         try:
             async with self._set_slots:
                 await self._client.delete(
-                    STATEFULSETS, ending.set_name, namespace=ending.namespace, uid=ending.set_uid, propagation="Background"
+                    STATEFULSETS,
+                    ending.set_name,
+                    namespace=ending.group.namespace,
+                    uid=ending.set_uid,
+                    propagation="Background",
                 )
         except WireError as error:
             self._log.info("a worker set is left to garbage collection", name=ending.set_name, error=str(error)[:300])
@@ -140,10 +154,16 @@ class Endings:
         if not endings:
             return
         selector = f"{LEADER_UID} in ({','.join(one.leader_uid for one in endings)}),{NAME}"
+        groups = [one.group for one in endings]
+        self._telling.update(groups)
         try:
-            await self._client.delete_collection(PODS, namespace=endings[0].namespace, label_selector=selector)
+            await self._client.delete_collection(PODS, namespace=groups[0].namespace, label_selector=selector)
         except WireError as error:
             self._log.info("workers are left to garbage collection", selector=selector, error=str(error)[:300])
+        finally:
+            self._telling -= Counter(groups)
+            for group in groups:
+                self._on_told(group)
 
 
 class _Collector:

@@ -1,6 +1,6 @@
 """Builds the view of one group from the cache. Reads stores only: no request is made here, nothing is decided here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -67,8 +67,10 @@ class Observer:
         node_loss: NodeLossRule,
         gangs: Gangs | None = None,
         rejections: Rejections | None = None,
+        telling: Callable[[GroupKey], bool] = lambda _: False,
     ) -> None:
         self._rejections = rejections
+        self._telling = telling
         self._stores = stores
         self._gangs = gangs
         self._departures = departures
@@ -110,6 +112,7 @@ class Observer:
             workers=workers,
             remnants=remnants,
             impostors=_impostors(pods, leader, members=(*workers, *remnants)),
+            telling=self._telling(key),
             departed=self._departures.of(key),
             worker_set=WorkerSet(set_object, drift) if set_object is not None else None,
             service=self._service(key, leader, rules),

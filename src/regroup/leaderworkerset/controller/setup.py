@@ -146,6 +146,8 @@ class Wiring:
             namespaces=manager.namespaces,
             on_served=self._gangs_served,
         )
+        endings = Endings(client, clock=clock, on_told=self._told)
+        manager.add(endings.run, name="endings")
         self._observer = Observer(
             self._stores,
             self._departures,
@@ -153,11 +155,10 @@ class Wiring:
             node_loss=NodeLossRule(settings.node_loss_grace),
             gangs=self._gangs,
             rejections=self._rejections,
+            telling=endings.tells,
         )
         self._tallies = Tallies(metrics, exhausted=self._groups.exhausted)
         counters = Counters(client, rng=rng)
-        endings = Endings(client, clock=clock)
-        manager.add(endings.run, name="endings")
         group_writes: Expectations[GroupKey] = Expectations(clock=clock)
         set_writes: Expectations[SetKey] = Expectations(clock=clock)
         self._looks = GroupLooks(
@@ -231,6 +232,9 @@ class Wiring:
         if workloads is not None:
             self.sets.watches(workloads, lws_of)
             self.groups.watches(workloads, self._groups_of_workload)
+
+    def _told(self, key: GroupKey) -> None:
+        self.groups.queue.add(key)
 
     def _group_changed(self, namespace: str, name: str) -> None:
         """A group amounts to something else: its LeaderWorkerSet is passed over, at once unless it just was."""

@@ -208,6 +208,8 @@ def _missing_workers(view: GroupView, rules: Rules) -> Decision:
         if view.topology_value is None:
             why = f"node {leader.spec.node_name} has no label {rules.exclusive_topology}"
             return Wait(rule="lws 3.3", why=why, event="FailedCreate", warning=True, pod=pod_id(leader))
+    if view.telling:
+        return Wait(rule="lws 3.3", why="the workers of the earlier leader are still being told to end, by names that come again")
     return CreateWorkers(rule="lws 3.3", why="the leader is there and its workers are not", leader=pod_id(leader))
 
 
