@@ -35,9 +35,9 @@ demo-real: setup ## the same on Kubernetes' own control plane, in real time: som
 test: setup ## all tests that need no Go
 	@$(BIN)/python -m pytest -q -n $(or $(JOBS),auto --maxprocesses 4) --dist loadfile -m "not real and not node"
 
-test-real: setup ## the suites on Kubernetes' own control plane, three at once (builds it with Go, or REGROUP_ASSETS)
+test-real: setup ## the suites on Kubernetes' own control plane, four at once (builds it with Go, or REGROUP_ASSETS)
 	@$(BIN)/python -m tests.planes.realplane.binaries
-	@$(BIN)/python -m pytest -q -n $(or $(JOBS),3) --dist loadfile -m real $(SUITE)
+	@$(BIN)/python -m pytest -q -n $(or $(JOBS),4) --dist loadfile -m real $(SUITE)
 
 test-node: setup ## the stories with real kubelets and containers (root, Go, Debian's packages; INSTALL=1 installs them)
 	@$(BIN)/python -m tests.planes.nodeplane.house $(if $(INSTALL),--install) -- $(BIN)/python -m pytest -q -m node tests/planes/nodeplane

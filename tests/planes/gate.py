@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from tests.planes.plane import Line
 
 CHUNK = 64 * 1024
+_ACCEPTING = 8
+"""Rounds of the loop within which a connection that was accepted has become a talk."""
 
 
 @asynccontextmanager
@@ -25,7 +27,7 @@ async def gate(line: Line, *, target: int) -> AsyncIterator[int]:
             # that ended as cancelled is an error.
             pass
         finally:
-            await _close(writer)
+            writer.transport.abort()  # nobody waits for what is not sent yet
             open_now.discard(talk)
 
     server = await asyncio.start_server(meet, "127.0.0.1", 0)
@@ -33,10 +35,12 @@ async def gate(line: Line, *, target: int) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        talks = [talk for talk in open_now if talk is not None]
-        for talk in talks:
-            talk.cancel()
-        await asyncio.gather(*talks, return_exceptions=True)
+        for _ in range(_ACCEPTING):
+            await asyncio.sleep(0)
+        while talks := [talk for talk in open_now if talk is not None]:
+            for talk in talks:
+                talk.cancel()
+            await asyncio.gather(*talks, return_exceptions=True)
 
 
 async def _lead(line: Line, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, target: int) -> None:
@@ -44,7 +48,7 @@ async def _lead(line: Line, reader: asyncio.StreamReader, writer: asyncio.Stream
     try:
         await asyncio.gather(_pump(line, reader, inner_writer), _pump(line, inner_reader, writer))
     finally:
-        await _close(inner_writer)
+        inner_writer.transport.abort()
 
 
 async def _pump(line: Line, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -55,9 +59,3 @@ async def _pump(line: Line, reader: asyncio.StreamReader, writer: asyncio.Stream
             writer.write(data)
             await writer.drain()
     writer.close()
-
-
-async def _close(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with suppress(OSError):
-        await writer.wait_closed()

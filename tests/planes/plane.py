@@ -339,6 +339,15 @@ class Plane(ABC):
         """Its writes from request number ``since`` on, events and leases apart."""
         return [entry for entry in self.requests[since:] if entry.writes]
 
+    async def at_rest(self) -> int:
+        """Wait until it writes nothing for half a minute, or where time is real for as long as anything takes. Gives how many
+        requests there were."""
+        while True:
+            mark = len(self.requests)
+            await self.sleep(30)
+            if not self.writes(since=mark):
+                return len(self.requests)
+
     def deletions(self, *, since: int = 0) -> list[Recorded]:
         """Its deletions of single objects."""
         return [entry for entry in self.writes(since=since) if entry.request.method == "DELETE"]

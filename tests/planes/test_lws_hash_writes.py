@@ -20,8 +20,7 @@ async def test_the_cost_of_a_recreation(plane: Plane, size: int, limit: int | No
     async with plane:
         await plane.apply(hashed(size=size, limit=limit))
         (old,) = await settled(plane, size=size)
-        await plane.sleep(30)
-        mark = len(plane.requests)
+        mark = await plane.at_rest()
         await plane.faults.crash(NAMESPACE, old.last)
         (new,) = await settled(plane, size=size, without={old.key})
         await plane.sleep(30)
@@ -49,8 +48,7 @@ async def test_settled_costs_nothing(plane: Plane) -> None:
     async with plane:
         await plane.apply(hashed(replicas=4, limit=1))
         await settled(plane, count=4)
-        await plane.sleep(30)
-        mark = len(plane.requests)
+        mark = await plane.at_rest()
         await plane.sleep(120)
         assert [str(entry) for entry in plane.requests[mark:] if "watch=" not in str(entry)] == []
 

@@ -99,8 +99,7 @@ async def test_zero(plane: Plane) -> None:
         await plane.apply(budget(0))
         old = await plane.wait_available()
         await exhaust(plane, "demo-0-1")
-        await plane.sleep(30)
-        mark = len(plane.requests)
+        mark = await plane.at_rest()
         for _ in range(10):
             await plane.sleep(2)
             for name in GROUP:
@@ -360,8 +359,7 @@ async def test_a_recreation_that_counts_costs_at_most_seven_writes(plane: Plane)
     async with plane:
         await plane.apply(budget(5, replicas=1))
         old = await plane.wait_available()
-        await plane.sleep(30)
-        mark = len(plane.requests)
+        mark = await plane.at_rest()
         await fail(plane, old)
         await plane.sleep(30)
         writes = plane.writes(since=mark)
