@@ -334,9 +334,9 @@ class Actor:
         self._expectations.expect_deleted(view.key, uid=leader.uid, by_uid=self._stores.pods.by_uid)
 
     def _end_workers(self, view: GroupView, leader_uid: str, *, with_set: bool) -> None:
-        """Have all workers of one incarnation told to end. Their label names the incarnation, so nothing of a later one can be
-        hit; pods of sets that we did not make lack it and are left to garbage collection. A selector names nothing that our
-        cache does not hold, so an impostor would be known; with one about, no pod is named by its label."""
+        """Have all workers of one incarnation told to end. Their label names the incarnation, and nothing of a later one is made
+        while that is under way; pods of sets that we did not make lack it and are left to garbage collection. A selector names
+        nothing that our cache does not hold, so an impostor would be known; with one about, no pod is named by its label."""
         untold = [pod for pod in view.workers if not pod.deleting]
         workers = view.worker_set
         mine = with_set and workers is not None and not workers.deleting and workers.controlled_by(leader_uid)

@@ -178,8 +178,9 @@ class Actor:
     async def _delete_together(self, deletions: Sequence[DeletePod], view: ReplicaView, report: Report) -> bool:
         """End several pods of one incarnation of an Instance with one request; False where that cannot be said by labels.
 
-        The selector names an incarnation, so nothing of a later one can be hit. A pod that our cache has under it and that was
-        not judged stands in the way: then each goes by its UID.
+        The selector names an incarnation. The API server deletes what it finds by names, which those of the next one have again:
+        none is made before this request has ended, because the pass that would waits for it. A pod that our cache has under it
+        and that was not judged stands in the way: then each goes by its UID.
         """
         replica = view.replica
         judged = {deletion.uid for deletion in deletions}
