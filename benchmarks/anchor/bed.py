@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.planes.plane import NAMESPACE, lws_manifest, pod_template
-from tests.planes.real_plane import RealPlane, free_port
+from tests.planes.real_plane import RealPlane
 from tests.planes.realplane.controlplane import Options
+from tests.planes.realplane.ports import free_port
 
 from benchmarks.anchor.audit import AuditLog, Write, by_operator, conflict, is_event
 from benchmarks.anchor.child import Child

@@ -16,7 +16,7 @@ from charts.settings import SETTINGS, Setting
 from tests.charts.cases import BUNDLE, CASES, HOME, Values, by_name, only, printed
 from tests.charts.conftest import LIMIT, RELEASE, Helm
 from tests.planes.realplane.controlplane import ControlPlane
-from tests.planes.socket_plane import free_port
+from tests.planes.realplane.ports import free_port
 
 from regroup.cli import run as run_command
 from regroup.operator.config import LEASE, SECRET, SERVICE_ACCOUNT

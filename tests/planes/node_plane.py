@@ -9,7 +9,6 @@ import contextlib
 import inspect
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +19,7 @@ from tests.planes.nodeplane.images import BUSYBOX
 from tests.planes.nodeplane.machine import Machine
 from tests.planes.plane import NAMESPACE, Plane, lws_manifest, pod_template
 from tests.planes.realplane.binaries import find_helm
+from tests.planes.realplane.ports import free_port
 
 from regroup.kube.pod import Pod
 from regroup.kube.resources import NAMESPACES, PODS
@@ -94,7 +94,7 @@ class NodePlane(Plane):
         await self._end()
 
     async def start_operator(self) -> None:
-        webhooks, probes = _free_port(), _free_port()
+        webhooks, probes = free_port(), free_port()
         log = (self._folder / "operator.log").open("ab")
         arguments = [
             *("run", "--kubeconfig", str(self._folder / "operator.kubeconfig"), "--host", "127.0.0.1"),
@@ -298,11 +298,3 @@ async def _run(*command: str, ok: bool = True, timeout: float = COMMAND_LIMIT) -
 
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    assert isinstance(port, int)
-    return port

@@ -340,11 +340,12 @@ class Plane(ABC):
         return [entry for entry in self.requests[since:] if entry.writes]
 
     async def at_rest(self) -> int:
-        """Wait until it writes nothing for half a minute, or where time is real for as long as anything takes. Gives how many
+        """Wait until it writes nothing for a minute and more, or where time is real for as long as anything takes. Gives how many
         requests there were."""
         while True:
             mark = len(self.requests)
-            await self.sleep(30)
+            for _ in range(3):
+                await self.sleep(30)
             if not self.writes(since=mark):
                 return len(self.requests)
 

@@ -10,7 +10,7 @@ from typing import Self
 from tests.planes.placing import SchedulerFaults
 from tests.planes.plane import NAMESPACE, end
 from tests.planes.realplane.controlplane import ControlPlane, Options, PlaneFailed
-from tests.planes.socket_plane import SocketPlane, free_port
+from tests.planes.socket_plane import SocketPlane
 from tests.planes.wiping import VOLUMES, NotWiped, wipe
 
 from regroup.kube.resources import NAMESPACES
@@ -18,7 +18,7 @@ from regroup.leaderworkerset.controller.setup import Settings
 from regroup.wire.errors import AlreadyExists, WireError
 from regroup.wire.kubeconfig import ClusterAccess, Identity
 
-__all__ = ["RealPlane", "SharedControl", "free_port"]
+__all__ = ["RealPlane", "SharedControl"]
 
 
 class SharedControl:

@@ -6,7 +6,6 @@ a token from the API server, RBAC on, its webhooks registered by URL on loopback
 
 import asyncio
 import random
-import socket
 from abc import abstractmethod
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from typing import Any
 
 from tests.planes.gate import gate
 from tests.planes.plane import Plane, end, ready_or_dead
+from tests.planes.realplane.ports import free_port
 from tests.planes.sandbox_plane import RecordingTransport
 
 from regroup.kube.resources import CONFIGMAPS, CRDS, LEASES, MUTATING_WEBHOOKS, NAMESPACES
@@ -226,12 +226,3 @@ class SocketPlane(Plane):
         for client in self._clients:
             await client.close()
         self._clients.clear()
-
-
-def free_port() -> int:
-    """A port of loopback that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    assert isinstance(port, int)
-    return port

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 from tests.planes.plane import Plane, end, group_names, lws_manifest, pod_template
-from tests.planes.socket_plane import SocketPlane, free_port
+from tests.planes.realplane.ports import free_port
+from tests.planes.socket_plane import SocketPlane
 
 from regroup.kube.resources import LEASES
 from regroup.leaderworkerset import keys

@@ -104,7 +104,7 @@ async def test_zero(plane: Plane) -> None:
             await plane.sleep(2)
             for name in GROUP:
                 await plane.delete_pod(name)
-        assert [str(entry) for entry in plane.writes(since=mark)] == []
+        assert [(str(entry), entry.body) for entry in plane.writes(since=mark)] == []
         assert {name: uid for name, uid in (await plane.uids()).items() if name in GROUP} == {name: old[name] for name in GROUP}
         assert await counts(plane) == {}
         for kind in ("Available", "Progressing", "UpdateInProgress"):

@@ -92,9 +92,17 @@ class Hands:
             return type(error).__name__
         return "done"
 
+    async def there(self, count: int) -> None:
+        """Wait until there are so many pods: on a busy machine their controller takes longer than a moment of rest."""
+        async with asyncio.timeout(60):
+            while True:
+                if len(await self.pods()) == count:
+                    return
+                await asyncio.sleep(0.2)
+
     async def counted(self, budget: str, healthy: int) -> None:
         """Wait until the budget counts so many pods: its controller may take longer than a moment of rest."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 found = await self.client.get(POD_DISRUPTION_BUDGETS, budget, namespace=self.namespace, type=dict)
                 if found.get("status", {}).get("currentHealthy") == healthy:
@@ -279,11 +287,13 @@ async def eviction(hands: Hands) -> AsyncIterator[str]:
     await hands.make(POD_DISRUPTION_BUDGETS, {"metadata": {"name": "b"}, "spec": guard})
     yield "three pods and a budget"
     yield f"evicted while pending: {await hands.evict('s-0')}"
+    await hands.there(3)
     await hands.tell()
     await hands.counted("b", 3)
     yield "all ready"
     yield f"one evicted: {await hands.evict('s-1')}"
     yield f"another at once: {await hands.evict('s-2')}"
+    await hands.there(3)
     await hands.tell()
     await hands.counted("b", 3)
     yield "ready again"

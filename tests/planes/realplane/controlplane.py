@@ -11,7 +11,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -30,6 +29,7 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.planes.realplane.binaries import Binaries, cache_folder, find
+from tests.planes.realplane.ports import free_port
 
 READY_LIMIT = 90.0
 """Seconds for all parts to become ready; seen: 2 to 4."""
@@ -85,7 +85,7 @@ class ControlPlane:
         runs.mkdir(parents=True, exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=runs))
         self.admin_token = secrets.token_hex(16)
-        self.port = 443 if self.options.pods_call else _free_port()
+        self.port = 443 if self.options.pods_call else free_port()
         self.url = f"https://{self.options.address}:{self.port}"
         self.ca = self.folder / "ca.crt"
         self._parts: list[_Part] = []
@@ -107,7 +107,7 @@ class ControlPlane:
         """Start all parts and wait until they are ready. Raises ``PlaneFailed``."""
         began = time.monotonic()
         self._write_keys()
-        client, peer = (f"http://127.0.0.1:{_free_port()}" for _ in range(2))
+        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
         self._spawn("etcd", self._etcd_flags(client, peer))
         self._spawn("kube-apiserver", self._apiserver_flags(client))
         self._wait_ready(began + READY_LIMIT)
@@ -311,14 +311,6 @@ class ControlPlane:
 
 def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    assert isinstance(port, int)
-    return port
 
 
 def _tail(log: Path, lines: int = 15) -> str:
